@@ -18,8 +18,8 @@ use net::{Endpoint, Gate, Listener, ListenerOptions};
 use platform::profile::{HUGE_BYTES_MIN, has_huge_pieces};
 use platform::{Clock, Random, RealClock, RealRandom};
 use profiles::Continuous;
-use protocols::amqp091::{Door, GlobalQos, Settings};
-use protocols::{Anonymous, Mechanism};
+use protocols::amqp091::{self, GlobalQos, Settings};
+use protocols::{AmqpDoor, Anonymous, Mechanism, amqp10};
 use shovel::Shovels;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -89,7 +89,7 @@ async fn serve(options: &Options, began: Instant) -> anyhow::Result<()> {
     profile(&broker, &options.node);
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
     let random: Arc<dyn Random> = Arc::new(RealRandom);
-    let doors = Door { broker: broker.clone(), settings: settings.clone() };
+    let doors = doors(options, &broker, &settings);
     let (addresses, gates, mut accepting) = welcome_clients(options, &certificates, &doors, &clock, &random)?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let https = http::bind_encrypted(&options.management.tls, certificates.management.as_ref())?;
@@ -140,7 +140,7 @@ async fn serve(options: &Options, began: Instant) -> anyhow::Result<()> {
 fn welcome_clients(
     options: &Options,
     certificates: &Certificates,
-    door: &Door,
+    door: &AmqpDoor,
     clock: &Arc<dyn Clock>,
     random: &Arc<dyn Random>,
 ) -> anyhow::Result<(Vec<Bound>, Vec<Gate>, Vec<JoinHandle<()>>)> {
@@ -484,6 +484,30 @@ fn settings(options: &Options, broker: &Broker) -> Settings {
     };
     share_memory(broker, &settings);
     settings
+}
+
+/// What clients of AMQP find: one port for both protocols, with the same limits.
+fn doors(options: &Options, broker: &Broker, settings: &Arc<Settings>) -> AmqpDoor {
+    let of_amqp10 = amqp10::Settings {
+        heartbeat_s: settings.heartbeat_s,
+        frame_size_max: if settings.frame_size_max == 0 { 131_072 } else { settings.frame_size_max },
+        initial_frame_size_max: settings.initial_frame_size_max,
+        handshake_timeout_ms: settings.handshake_timeout_ms,
+        close_timeout_ms: settings.close_timeout_ms,
+        default_vhost: options.access.default_vhost.clone(),
+        unfinished: settings.unfinished.clone(),
+        mechanisms: settings.mechanisms.clone(),
+        anonymous: settings.anonymous.clone(),
+        product: settings.product.clone(),
+        version: settings.version.clone(),
+        warren_version: settings.warren_version.clone(),
+        platform: settings.platform.clone(),
+        ..amqp10::Settings::default()
+    };
+    AmqpDoor {
+        amqp091: amqp091::Door { broker: broker.clone(), settings: settings.clone() },
+        amqp10: amqp10::Door { broker: broker.clone(), settings: Arc::new(of_amqp10) },
+    }
 }
 
 /// Memory for incomplete messages and open transactions of all clients, and as much again for large deliveries on their way: a

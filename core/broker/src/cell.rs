@@ -31,7 +31,7 @@ use std::task::Waker;
 use metadata::{Arguments, QueueRecord};
 use parking_lot::{Mutex, RwLock};
 use queues::{
-    BlockPlace, BlockToken, BodyBytes, ConsumerId, ConsumerSpec, GetToken, GotMessage, Kind, Machine,
+    BlockPlace, BlockToken, BodyBytes, ConsumerId, ConsumerSpec, Credit, GetToken, GotMessage, Kind, Machine,
     MessageSeq, QueueCounts, QueueStats, Scheduled, SettleHow, SettledRun, SharedBody, Store,
 };
 use stdx::{ConnectionId, QueueId, piece_bytes};
@@ -146,6 +146,7 @@ pub(crate) enum Event {
     Consume(Box<ConsumerSpec>, Arc<dyn ConsumerSink>, Reply<Result<(), Refused>>),
     Cancel(ConsumerId, Reply<()>),
     Resume(ConsumerId),
+    Credit(ConsumerId, Credit),
     Get(bool, Reply<Result<Option<GotMessage>, Refused>>),
     /// Drops all ready messages, in portions; so many are dropped.
     Purge(u64, Reply<u64>),

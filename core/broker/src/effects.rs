@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use message::MessageView;
 use queues::{
-    BlockBytes, BlockPlace, BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, Gone,
-    GotMessage, HeldBody, Holes, LargeBody, LogRange, LoggedBlock, OwnBytes, RecordKind, SettleRun,
+    BlockBytes, BlockPlace, BlockToken, ConsumerId, CreditNews, DeadReason, Delivery, Effects, GetToken,
+    Gone, GotMessage, HeldBody, Holes, LargeBody, LogRange, LoggedBlock, OwnBytes, RecordKind, SettleRun,
     SettledRun, SharedBody,
 };
 use smallvec::SmallVec;
@@ -141,6 +141,12 @@ impl Effects for CellEffects<'_> {
     fn deliver_large(&mut self, consumer: ConsumerId, delivery: &Delivery<'_>, body: LargeBody) -> usize {
         let run = std::slice::from_ref(delivery);
         self.dispatch(consumer, run, |sink| sink.deliver_large(consumer.token, delivery, body))
+    }
+
+    fn credit_news(&mut self, consumer: ConsumerId, news: CreditNews) {
+        if let Some(Attached { sink, .. }) = self.sinks.get(&consumer) {
+            sink.credit_news(consumer.token, news);
+        }
     }
 
     fn got(&mut self, get: GetToken, message: Option<(Delivery<'_>, u64)>) {

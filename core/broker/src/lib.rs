@@ -93,9 +93,9 @@ pub use vhost::Vhost;
 // What sessions need from the layers below, under one roof.
 pub use queues::RetryOf;
 pub use queues::{
-    ArgumentError, ArgumentReason, BodyBuffer, BodyBytes, ConsumerId, ConsumerSpec, ConsumerStats, Delivery,
-    DeliveryTotals, DeliveryView, GotMessage, Head, InMemory, Kind, LargeBody, MessageSeq, QueueCounts,
-    QueueGlance, QueueStats, QueueTotals, Scheduled, SettleHow, SettleRun, Standing,
+    ArgumentError, ArgumentReason, BodyBuffer, BodyBytes, ConsumerId, ConsumerSpec, ConsumerStats, Credit,
+    CreditNews, Delivery, DeliveryTotals, DeliveryView, GotMessage, Head, InMemory, Kind, LargeBody,
+    MessageSeq, QueueCounts, QueueGlance, QueueStats, QueueTotals, Scheduled, SettleHow, SettleRun, Standing,
 };
 pub use routing::{ArgumentError as ExchangeArgumentError, Passage};
 pub use stdx::ConnectionId;

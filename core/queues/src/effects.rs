@@ -7,7 +7,7 @@ use crate::logged::{LogRange, LoggedBlock, OwnBytes};
 use crate::machine::Gone;
 use crate::record::{BlockPlace, RecordKind, SettledRun};
 use crate::store::Holes;
-use crate::traffic::{ConsumerId, Delivery};
+use crate::traffic::{ConsumerId, CreditNews, Delivery};
 use message::MessageView;
 
 /// Names a block of messages of one queue in requests to and answers from storage.
@@ -43,6 +43,9 @@ pub trait Effects {
     fn deliver_large(&mut self, consumer: ConsumerId, delivery: &Delivery<'_>, _body: LargeBody) -> usize {
         self.deliver(consumer, std::slice::from_ref(delivery))
     }
+
+    /// What becomes of a consumer's credit; follows the deliveries that were made for it.
+    fn credit_news(&mut self, _consumer: ConsumerId, _news: CreditNews) {}
 
     /// Answers a get: the message and how many are ready after it, or nothing.
     fn got(&mut self, get: GetToken, message: Option<(Delivery<'_>, u64)>);

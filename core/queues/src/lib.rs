@@ -41,6 +41,7 @@ pub use store::{
     Holes, Left, PlacedBlock, RecordError, Recovering, SegmentRoom, Store, StrayBlock, may_be_block,
 };
 pub use traffic::{
-    ConsumerId, ConsumerSpec, ConsumerStats, Delivery, Flow, GotMessage, InMemory, IncomingMessage,
-    IncomingMessages, MessageSeq, QueueCounts, QueueGlance, QueueStats, SettleHow, SettleRun,
+    ConsumerId, ConsumerSpec, ConsumerStats, Credit, CreditNews, Delivery, Flow, GotMessage, InMemory,
+    IncomingMessage, IncomingMessages, MessageSeq, QueueCounts, QueueGlance, QueueStats, SettleHow,
+    SettleRun,
 };

@@ -12,8 +12,8 @@ use crate::record::{BlockPlace, SettledRun};
 use crate::service::DeliveryView;
 use crate::store::Store;
 use crate::traffic::{
-    ConsumerId, ConsumerSpec, Flow, IncomingMessage, IncomingMessages, QueueCounts, QueueGlance, QueueStats,
-    SettleHow, SettleRun,
+    ConsumerId, ConsumerSpec, Credit, Flow, IncomingMessage, IncomingMessages, QueueCounts, QueueGlance,
+    QueueStats, SettleHow, SettleRun,
 };
 use message::MessageView;
 
@@ -111,6 +111,10 @@ pub trait Machine {
 
     /// A consumer can take deliveries (again).
     fn resume(&mut self, consumer: ConsumerId, now_ms: u64, fx: &mut impl Effects);
+
+    /// A consumer that is served [by credit](ConsumerSpec::by_credit) asks for deliveries, or gives its credit back. Answered through
+    /// [`Effects::credit_news`].
+    fn credit(&mut self, _consumer: ConsumerId, _credit: Credit, _now_ms: u64, _fx: &mut impl Effects) {}
 
     /// basic.get: answered through [`Effects::got`], now or later.
     fn get(&mut self, get: GetToken, now_ms: u64, fx: &mut impl Effects);

@@ -121,12 +121,39 @@ pub struct ConsumerSpec {
     pub ack_required: bool,
     /// Largest number of unsettled deliveries; 0 is no limit. Ignored when `ack_required` is false.
     pub prefetch: u32,
+    /// It takes as many deliveries as it has asked for (see [`crate::Machine::credit`]), whatever `prefetch` says: a link of AMQP 1.0.
+    pub by_credit: bool,
     /// `x-priority`, higher first.
     pub priority: i64,
     /// No other consumer allowed.
     pub exclusive: bool,
     /// Raw consumer arguments, for listings.
     pub arguments: Box<[u8]>,
+}
+
+/// How far a consumer that asks for its deliveries may be served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Credit {
+    /// Number of the delivery up to which it takes them, counted from the first one it ever got; wraps around. One that is not ahead of what
+    /// was delivered is no credit.
+    pub limit: u32,
+    /// What cannot be used now is given up.
+    pub drain: bool,
+}
+
+/// What becomes of credit that a consumer has asked with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreditNews {
+    /// It is noted, and what there was is delivered. So many messages are ready.
+    Noted {
+        /// Ready messages.
+        available: u64,
+    },
+    /// What was left of it is given up: as if all had been delivered, up to this limit.
+    Drained {
+        /// The limit that it was asked with.
+        limit: u32,
+    },
 }
 
 /// What to do with settled deliveries.

@@ -304,6 +304,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<S, P> {
     fn consume(&mut self, input: &[u8]) {
         let now = self.now();
         let progress = self.session.receive(input, now);
+        self.heed_outbox();
         self.needed = progress.needed;
         self.rest.clear();
         self.rest.extend_from_slice(&input[progress.consumed..]);
@@ -312,9 +313,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<S, P> {
         }
     }
 
+    /// The first bytes may have made it a session with another outbox. The next round registers there.
+    #[inline]
+    fn heed_outbox(&mut self) {
+        if self.session.take_outbox_replaced() {
+            self.outbox = self.session.outbox();
+        }
+    }
+
     fn consume_rest(&mut self) {
         let now = self.now();
         let progress = self.session.receive(&self.rest, now);
+        self.heed_outbox();
         self.rest.drain(..progress.consumed);
         self.needed = progress.needed;
         if self.rest.is_empty() && self.rest.capacity() > READ_BYTES {

@@ -1,12 +1,14 @@
 //! Protocol sessions without I/O: bytes and the time in, bytes and broker calls out. One folder per protocol.
 //!
-//! Principal types: [`Session`], what drives a connection of any protocol, and [`amqp091::Session`], one AMQP 0-9-1 connection. [`Outbox`] is the output side of a connection,
+//! Principal types: [`Session`], what drives a connection of any protocol, [`amqp091::Session`] and [`amqp10::Session`], one connection each, and [`AmqpSession`], which becomes either. [`Outbox`] is the output side of a connection,
 //! the same for every protocol.
 //!
 //! Refuses to know: sockets, TLS, tasks, clocks, threads; how queues, routing and storage work behind the broker's API.
 //! No protocol's folder imports another's.
 
 pub mod amqp091;
+pub mod amqp10;
+mod amqp_door;
 mod budget;
 mod erlang;
 mod large;
@@ -21,6 +23,7 @@ mod session;
 mod settlements;
 mod unacked;
 
+pub use amqp_door::{AmqpDoor, AmqpSession};
 pub use budget::Budget;
 pub use login::{Anonymous, Mechanism};
 pub use now::Now;

@@ -59,6 +59,13 @@ pub trait Session: Send + 'static {
     /// The output side, for the socket's writer.
     fn outbox(&self) -> Arc<dyn OutputBytes>;
 
+    /// Whether [`Session::outbox`] is another one since this was last asked: the first bytes of a connection may decide that. Ask after
+    /// [`Session::receive`].
+    #[inline]
+    fn take_outbox_replaced(&mut self) -> bool {
+        false
+    }
+
     /// The outbox has been written out, or nearly.
     fn output_drained(&mut self);
 

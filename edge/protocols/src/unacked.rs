@@ -129,6 +129,35 @@ impl Unacked {
         true
     }
 
+    /// Takes those of the range, which may be anywhere; in order.
+    pub(crate) fn take_range(&mut self, first: u64, last: u64, mut each: impl FnMut(Entry)) {
+        let from = self.entries.partition_point(|entry| entry.tag < first);
+        let mut taken = 0;
+        for entry in self.entries.range_mut(from..).take_while(|entry| entry.tag <= last) {
+            if entry.source != SETTLED {
+                each(*entry);
+                entry.source = SETTLED;
+                taken += 1;
+            }
+        }
+        self.live_count -= taken;
+        self.trim();
+        self.compact();
+    }
+
+    /// Takes those that came through one source; in order.
+    pub(crate) fn take_source(&mut self, source: u32, mut each: impl FnMut(Entry)) {
+        self.entries.retain(|entry| {
+            let is_of_it = entry.source == source;
+            if is_of_it {
+                self.live_count -= 1;
+                each(*entry);
+            }
+            !is_of_it
+        });
+        self.trim();
+    }
+
     /// Takes everything.
     pub(crate) fn take_all(&mut self, mut each: impl FnMut(Entry)) {
         self.live_count = 0;
@@ -250,6 +279,25 @@ mod tests {
             assert_eq!(unacked.len(), 12);
             assert!(unacked.iter().map(|entry| entry.tag).eq(oldest + 5..oldest + 17));
         }
+    }
+
+    #[test]
+    fn ranges_and_sources_are_taken_wherever_they_are() {
+        let mut unacked = with(1..=9);
+        unacked.take(5);
+        let range = |unacked: &mut Unacked, first, last| {
+            let mut tags = Vec::new();
+            unacked.take_range(first, last, |entry| tags.push(entry.tag));
+            tags
+        };
+        assert_eq!(range(&mut unacked, 4, 6), [4, 6]);
+        assert_eq!(range(&mut unacked, 0, 2), [1, 2]);
+        assert_eq!(range(&mut unacked, 20, 30), []);
+        unacked.push(Entry { source: 7, ..entry(10) });
+        let mut tags = Vec::new();
+        unacked.take_source(0, |entry| tags.push(entry.tag));
+        assert_eq!((tags, unacked.len()), (vec![3, 7, 8, 9], 1));
+        assert_eq!(range(&mut unacked, 0, u64::MAX), [10]);
     }
 
     #[test]

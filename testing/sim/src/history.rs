@@ -477,6 +477,7 @@ impl History {
             channel: 1,
             ack_required: true,
             prefetch: 1 + u32::try_from(self.world.below(40)).expect("small"),
+            by_credit: false,
             priority: 0,
             exclusive: false,
             arguments: Box::default(),

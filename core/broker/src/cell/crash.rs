@@ -162,6 +162,7 @@ impl Queue {
             | Event::Examine(_)
             | Event::Settle(..)
             | Event::Resume(_)
+            | Event::Credit(..)
             | Event::Touch
             | Event::Reconfigure
             | Event::ShareMemory
@@ -252,6 +253,7 @@ impl Queue {
             | Event::Reloaded(_)
             | Event::Settle(..)
             | Event::Resume(_)
+            | Event::Credit(..)
             | Event::Touch
             | Event::Reconfigure
             | Event::ShareMemory

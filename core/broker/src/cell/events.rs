@@ -96,6 +96,7 @@ impl Queue {
             Event::Publish(handover) => self.publish(machine, handover, now_ms, &mut fx),
             Event::Settle(..) => progress = settle(machine, event, since_reload, now_ms, &mut fx),
             Event::Resume(consumer) => machine.resume(*consumer, now_ms, &mut fx),
+            Event::Credit(consumer, credit) => machine.credit(*consumer, *credit, now_ms, &mut fx),
             Event::Consume(spec, sink, reply) => {
                 let added = machine.add_consumer((**spec).clone(), now_ms);
                 if added {

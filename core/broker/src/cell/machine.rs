@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use message::MessageView;
 use queues::{
-    BodyBuffer, Classic, ConsumerId, ConsumerSpec, Delayed, DeliveryView, DiskAnswer, Effects, Flow,
+    BodyBuffer, Classic, ConsumerId, ConsumerSpec, Credit, Delayed, DeliveryView, DiskAnswer, Effects, Flow,
     GetToken, IncomingMessage, IncomingMessages, Kind, Machine, PublishOutcome, QueueConfig, QueueCounts,
     QueueGlance, QueueStats, Recovering, SettleHow, SettleRun, SettledRun, SharedBody, Store, TurnedAway,
 };
@@ -148,6 +148,7 @@ impl Machine for AnyMachine {
         add_consumer(spec: ConsumerSpec, now_ms: u64) -> bool;
         cancel(consumer: ConsumerId, now_ms: u64, fx: &mut impl Effects);
         resume(consumer: ConsumerId, now_ms: u64, fx: &mut impl Effects);
+        credit(consumer: ConsumerId, credit: Credit, now_ms: u64, fx: &mut impl Effects);
         get(get: GetToken, now_ms: u64, fx: &mut impl Effects);
         purge(count_max: u64, fx: &mut impl Effects) -> u64;
         delete(fx: &mut impl Effects) -> u64;

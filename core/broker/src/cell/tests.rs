@@ -154,6 +154,7 @@ impl Bench {
             channel: 1,
             ack_required: true,
             prefetch: 1,
+            by_credit: false,
             priority: 0,
             exclusive: false,
             arguments: Box::default(),

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use queues::{
-    ConsumerId, Delivery, GotMessage, Kind, LargeBody, QueueCounts, QueueStats, SettleHow, SettleRun,
+    ConsumerId, Credit, CreditNews, Delivery, GotMessage, Kind, LargeBody, QueueCounts, QueueStats,
+    SettleHow, SettleRun,
 };
 
 use crate::access::Permission;
@@ -28,6 +29,9 @@ pub trait ConsumerSink: Send + Sync {
     fn deliver_large(&self, token: u32, delivery: &Delivery<'_>, _body: LargeBody) -> usize {
         self.deliver(token, std::slice::from_ref(delivery))
     }
+
+    /// What becomes of the credit of a consumer that is served by it; follows its deliveries.
+    fn credit_news(&self, _token: u32, _news: CreditNews) {}
 
     /// The queue cancels the consumer because it is deleted (B119).
     fn cancelled(&self, token: u32);
@@ -119,6 +123,11 @@ impl Queue {
     /// The consumer can take deliveries (again).
     pub fn resume(self: &Arc<Self>, consumer: ConsumerId) {
         self.submit(Event::Resume(consumer));
+    }
+
+    /// A consumer that is served by credit asks for deliveries, or gives its credit back.
+    pub fn credit(self: &Arc<Self>, consumer: ConsumerId, credit: Credit) {
+        self.submit(Event::Credit(consumer, credit));
     }
 
     /// Detaches a consumer; deliveries already made stay unacked (B118). Answered after the last delivery to it; the last

@@ -13,8 +13,8 @@ use crate::service::rest;
 use crate::service::{DeliveryView, Service};
 use crate::store::{Recovering, Store};
 use crate::traffic::{
-    ConsumerId, ConsumerSpec, Flow, IncomingMessage, IncomingMessages, MessageSeq, QueueCounts, QueueGlance,
-    QueueStats, SettleHow, SettleRun,
+    ConsumerId, ConsumerSpec, Credit, CreditNews, Flow, IncomingMessage, IncomingMessages, MessageSeq,
+    QueueCounts, QueueGlance, QueueStats, SettleHow, SettleRun,
 };
 use crate::{SharedBody, TurnedAway};
 
@@ -159,6 +159,15 @@ impl Machine for Classic {
         service.expire(store, now_ms, fx);
         service.serve(store, now_ms, fx);
         service.relieve(store, fx);
+    }
+
+    fn credit(&mut self, consumer: ConsumerId, credit: Credit, now_ms: u64, fx: &mut impl Effects) {
+        let Classic { store, service } = self;
+        service.consumers.credit(consumer, credit);
+        service.expire(store, now_ms, fx);
+        service.serve(store, now_ms, fx);
+        service.relieve(store, fx);
+        fx.credit_news(consumer, CreditNews::Noted { available: store.ready });
     }
 
     /// The message is unacked afterwards; a no-ack get settles it right away. Answered at once unless the head is on disk.

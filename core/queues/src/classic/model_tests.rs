@@ -553,6 +553,7 @@ impl History {
             channel: 1,
             ack_required: ack,
             prefetch,
+            by_credit: false,
             priority,
             exclusive: false,
             arguments: Box::default(),

@@ -199,6 +199,7 @@ fn consumer(token: u32, prefetch: u32) -> ConsumerSpec {
         channel: 1,
         ack_required: true,
         prefetch,
+        by_credit: false,
         priority: 0,
         exclusive: false,
         arguments: Box::default(),

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use crate::traffic::{ConsumerId, ConsumerSpec, ConsumerStats};
+use crate::traffic::{ConsumerId, ConsumerSpec, ConsumerStats, Credit};
 
 /// A consumer and its window.
 #[derive(Debug)]
@@ -15,15 +15,28 @@ pub(crate) struct Consumer {
     paused: bool,
     /// It stands in the line of those that may be served.
     queued: bool,
+    /// Deliveries made, if it is served by credit; wraps around.
+    delivered: u32,
+    /// Up to which it takes them.
+    credit: Credit,
 }
 
 impl Consumer {
     /// How many deliveries it may get now.
     pub(crate) fn window(&self) -> usize {
+        if self.spec.by_credit {
+            return self.credit_left() as usize;
+        }
         match (self.spec.ack_required, self.spec.prefetch) {
             (false, _) | (true, 0) => usize::MAX,
             (true, prefetch) => prefetch.saturating_sub(self.unacked) as usize,
         }
+    }
+
+    /// Deliveries that its credit still allows.
+    fn credit_left(&self) -> u32 {
+        let ahead = self.credit.limit.wrapping_sub(self.delivered);
+        if ahead.cast_signed() > 0 { ahead } else { 0 }
     }
 
     /// Waits for `resume`.
@@ -50,6 +63,8 @@ pub(crate) struct Consumers {
     makes_way: bool,
     /// It does so now, and gets nothing meanwhile.
     is_making_way: bool,
+    /// Some consumer may have credit to give up.
+    may_drain: bool,
 }
 
 impl Consumers {
@@ -112,7 +127,14 @@ impl Consumers {
     /// Adds a consumer, paused until its first `resume`.
     pub(crate) fn add(&mut self, spec: ConsumerSpec) {
         let id = spec.id;
-        let consumer = Consumer { spec, unacked: 0, paused: true, queued: false };
+        let consumer = Consumer {
+            spec,
+            unacked: 0,
+            paused: true,
+            queued: false,
+            delivered: 0,
+            credit: Credit::default(),
+        };
         let slot = match self.slots.iter().position(Option::is_none) {
             Some(free) => {
                 self.slots[free] = Some(consumer);
@@ -202,6 +224,7 @@ impl Consumers {
         if consumer.spec.ack_required {
             consumer.unacked += taken;
         }
+        consumer.delivered = consumer.delivered.wrapping_add(taken);
         let pauses = full && !consumer.paused;
         consumer.paused |= full;
         let stays = !consumer.paused && consumer.window() > 0;
@@ -224,6 +247,42 @@ impl Consumers {
             let was_paused = std::mem::take(&mut self.at_mut(slot).paused);
             self.paused -= usize::from(was_paused);
             self.join_line(slot);
+        }
+    }
+
+    /// The consumer says up to which delivery it takes them.
+    pub(crate) fn credit(&mut self, id: ConsumerId, credit: Credit) {
+        if let Some(slot) = self.by_id.get(&id).copied() {
+            self.leave_line(slot);
+            self.at_mut(slot).credit = credit;
+            self.may_drain |= credit.drain;
+            self.join_line(slot);
+        }
+    }
+
+    /// Consumers give up the credit that they cannot use now and want to be rid of: all of them when `nothing_is_left` to deliver, those
+    /// that are not the single active one in any case. Those that are paused do so when they are not any more.
+    pub(crate) fn drain(&mut self, nothing_is_left: bool, mut each: impl FnMut(ConsumerId, u32)) {
+        if !self.may_drain {
+            return;
+        }
+        self.may_drain = false;
+        for at in 0..self.order.len() {
+            let slot = self.order[at];
+            let is_idle = nothing_is_left || !self.is_active(slot) || self.is_making_way;
+            let consumer = self.at(slot);
+            if !consumer.credit.drain || consumer.credit_left() == 0 {
+                continue;
+            }
+            if consumer.paused || !is_idle {
+                self.may_drain = true;
+                continue;
+            }
+            self.leave_line(slot);
+            let consumer = self.at_mut(slot);
+            consumer.delivered = consumer.credit.limit;
+            consumer.credit.drain = false;
+            each(consumer.spec.id, consumer.credit.limit);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::body::LARGE_BODY_BYTES;
 use crate::effects::{Effects, GetToken};
 use crate::store::Store;
 use crate::store::messages::extends;
-use crate::traffic::{Delivery, MessageSeq};
+use crate::traffic::{CreditNews, Delivery, MessageSeq};
 
 /// Deliveries offered to one consumer at once.
 const RUN: usize = 64;
@@ -48,6 +48,10 @@ impl Service {
             store.fetch_head(level, fx);
             break;
         }
+        let nothing_is_left = store.ready == 0 || self.holds_deaths_for_long();
+        self.consumers.drain(nothing_is_left, |consumer, limit| {
+            fx.credit_news(consumer, CreditNews::Drained { limit });
+        });
         store.settle_log(fx);
         self.tally.note_able(self.consumers.next().is_some(), now_ms);
     }

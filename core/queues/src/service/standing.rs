@@ -134,6 +134,7 @@ mod tests {
             channel: 1,
             ack_required: true,
             prefetch: 2,
+            by_credit: false,
             priority,
             exclusive: false,
             arguments: Box::default(),

@@ -41,6 +41,7 @@ impl Running {
             channel: number,
             ack_required,
             prefetch: self.channel(number).prefetch,
+            by_credit: false,
             priority,
             exclusive: consume.exclusive,
             arguments: consume.arguments.raw().into(),

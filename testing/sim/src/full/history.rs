@@ -236,6 +236,7 @@ impl Full {
             channel: 1,
             ack_required: true,
             prefetch: 1 + u32::try_from(self.below(200)).expect("small"),
+            by_credit: false,
             priority: 0,
             exclusive: false,
             arguments: Box::default(),

@@ -68,6 +68,7 @@ impl Flood {
             channel: 1,
             ack_required: false,
             prefetch: 0,
+            by_credit: false,
             priority: 0,
             exclusive: false,
             arguments: Box::default(),

@@ -230,6 +230,7 @@ impl Site<'_> {
             channel: 1,
             ack_required: true,
             prefetch: 0,
+            by_credit: false,
             priority: 0,
             exclusive: false,
             arguments: Box::default(),

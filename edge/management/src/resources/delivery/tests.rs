@@ -12,6 +12,7 @@ fn consumer(prefetch: u32, unacked: u32) -> ConsumerStats {
         channel: 1,
         ack_required: true,
         prefetch,
+        by_credit: false,
         priority: 0,
         exclusive: false,
         arguments: Box::default(),

@@ -1,0 +1,435 @@
+//! Attach frames: a link is made, or refused.
+//!
+//! Refuses to know what travels on links. A refused link is attached without its terminus and detached with the reason, as the specification
+//! wants it (AMQP 1.0 part 2, figure 2.33).
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use broker::{
+    ConsumeRequest, ConsumerId, ConsumerSpec, Permission, PublishChannel, Queue, QueueDeclare, Refused,
+    Resource,
+};
+use message::{Table, TableBuf, Value as Value091};
+use wire::amqp10::{
+    Attach, AttachTarget, DeliveryState, Map, ReceiverSettleMode, Released, Role, SenderSettleMode, Source,
+    Symbol, Symbols, Target, Value, conditions,
+};
+
+use super::address::{of_queue, parse_source, parse_target};
+use super::confirms::{LinkConfirms, Progress};
+use super::deliver::{LinkFlow, NewOutlet};
+use super::errors::{Failure, Outcome, Trouble};
+use super::link::{Inlet, LINK_CREDIT_MAX, Link, Receiver};
+use super::running::{Attached, Awaited, Running};
+
+const OUTCOMES: &[&str] =
+    &["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"];
+const TEMPORARY_QUEUE: &str = "temporary-queue";
+const VOLATILE_QUEUE: &str = "rabbitmq:volatile-queue";
+
+/// Where a link that receives gets its messages, and what its answer says of the source.
+struct Spring {
+    queue: Box<[u8]>,
+    address: Option<String>,
+    is_dynamic: bool,
+}
+
+impl Running {
+    /// An attach frame.
+    pub(crate) fn attach(&mut self, channel: u16, attach: &Attach<'_>) -> Outcome {
+        let handle = attach.handle;
+        let session = self.session(channel);
+        if handle > session.handle_max {
+            let max = session.handle_max;
+            let text = format!("link handle value ({handle}) exceeds maximum link handle value ({max})");
+            return Err(Failure::session(conditions::FRAMING_ERROR, text));
+        }
+        if session.by_handle.contains_key(&handle) {
+            let text = format!("handle {handle} is already associated with a link");
+            return Err(Failure::session(conditions::HANDLE_IN_USE, text));
+        }
+        self.submit();
+        let attached = check(attach).and_then(|()| match attach.role {
+            Role::Sender => self.attach_inlet(channel, attach),
+            Role::Receiver => self.attach_receiver(channel, attach),
+        });
+        match attached {
+            Err(Failure::Link(trouble)) => {
+                self.refuse(channel, attach, &trouble);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn refuse(&mut self, channel: u16, attach: &Attach<'_>, trouble: &Trouble) {
+        tracing::warn!(
+            connection = %self.principal.connection,
+            "refusing link '{}': {}: {}",
+            attach.name,
+            trouble.condition,
+            trouble.text
+        );
+        let answer = match attach.role {
+            Role::Sender => Attach { role: Role::Receiver, target: None, ..*attach },
+            Role::Receiver => {
+                Attach { role: Role::Sender, source: None, initial_delivery_count: Some(0), ..*attach }
+            }
+        };
+        let answer = Attach { unsettled: Map::EMPTY, properties: Map::EMPTY, ..answer };
+        let mut output = self.sink.outbox.lock();
+        answer.encode_frame(channel, output.bytes());
+        trouble.encode_detach(channel, attach.handle, output.bytes());
+    }
+
+    /// A link on which the client sends.
+    fn attach_inlet(&mut self, channel: u16, attach: &Attach<'_>) -> Outcome {
+        let Some(AttachTarget::Target(target)) = attach.target else {
+            return Err(Failure::link(conditions::INVALID_FIELD, "Attach refused: target_required"));
+        };
+        let mut dynamic = None;
+        let mut address = target.address.map(str::to_owned);
+        if target.dynamic {
+            if target.address.is_some() || !target.capabilities.contains(TEMPORARY_QUEUE) {
+                let text = format!("Dynamic target not supported: {target:?}");
+                return Err(Failure::link(conditions::NOT_IMPLEMENTED, text));
+            }
+            let queue = self.declare_dynamic()?;
+            address = Some(of_queue(&queue));
+            dynamic = Some(queue);
+        }
+        let way = match &address {
+            None => None,
+            Some(text) => Some(parse_target(text).ok_or_else(|| bad_address(text))?),
+        };
+        if let Some(way) = &way {
+            self.principal.check_exchange(Permission::Write, &way.exchange)?;
+            let vhost = &self.principal.vhost;
+            let exchange = vhost.exchange(&way.exchange);
+            let exchange =
+                exchange.ok_or_else(|| Refused::NotFound(Resource::exchange(vhost.name(), &way.exchange)))?;
+            if exchange.internal {
+                return Err(Refused::InternalExchange(Resource::exchange(vhost.name(), &way.exchange)).into());
+            }
+            if way.is_queue && vhost.queue(&way.key).is_none() && !is_reply_address(&way.key) {
+                return Err(Refused::NotFound(Resource::queue(vhost.name(), &way.key)).into());
+            }
+        }
+        let settle_mode = attach.snd_settle_mode;
+        let queue = way.as_ref().filter(|way| way.is_queue).map(|way| way.key.clone());
+        self.serial_latest += 1;
+        let serial = self.serial_latest;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "neighbours have different numbers, which is enough"
+        )]
+        let mut publish = PublishChannel::numbered(serial as u16);
+        let place = {
+            let mut output = self.sink.outbox.lock();
+            let side = output.state();
+            if let Some(session) = side.session(channel) {
+                session.published.push(publish.counters());
+            }
+            side.add_inlet(Progress::new(serial, channel, queue.unwrap_or_default()))
+        };
+        publish.enable_confirms(Arc::new(LinkConfirms { sink: self.sink.clone(), place, serial }));
+        let delivery_count = attach.initial_delivery_count.unwrap_or(0);
+        let inlet = Inlet {
+            place,
+            way,
+            latest_way: None,
+            settle_mode,
+            publish,
+            delivery_count,
+            credit: LINK_CREDIT_MAX,
+            partial: None,
+            is_active: false,
+            dynamic,
+        };
+        self.session(channel).by_handle.insert(attach.handle, Link::Inlet(Box::new(inlet)));
+        let answered_target = Target {
+            address: address.as_deref(),
+            expiry_policy: if target.dynamic { Symbol(b"link-detach") } else { target.expiry_policy },
+            dynamic_node_properties: Map::EMPTY,
+            capabilities: if target.dynamic { Symbols::of(&[TEMPORARY_QUEUE]) } else { target.capabilities },
+            ..target
+        };
+        let answer = Attach {
+            role: Role::Receiver,
+            rcv_settle_mode: ReceiverSettleMode::First,
+            target: Some(AttachTarget::Target(answered_target)),
+            unsettled: Map::EMPTY,
+            initial_delivery_count: None,
+            max_message_size: Some(self.broker.options().message_size_max),
+            offered_capabilities: Symbols::EMPTY,
+            desired_capabilities: Symbols::EMPTY,
+            properties: Map::EMPTY,
+            ..*attach
+        };
+        answer.encode_frame(channel, self.sink.outbox.lock().bytes());
+        let credit = LINK_CREDIT_MAX;
+        let link = LinkFlow { handle: attach.handle, delivery_count, credit, available: None, drain: false };
+        self.tell_flow(channel, Some(link));
+        Ok(())
+    }
+
+    /// A link on which the client receives.
+    fn attach_receiver(&mut self, channel: u16, attach: &Attach<'_>) -> Outcome {
+        let Some(source) = attach.source else {
+            return Err(Failure::link(conditions::INVALID_FIELD, "Attach refused: source_required"));
+        };
+        let settled = attach.snd_settle_mode == SenderSettleMode::Settled;
+        if is_reply_source(&source, settled) {
+            return self.attach_replies(channel, attach, &source);
+        }
+        let spring = self.spring(&source)?;
+        let address = spring.address.as_deref().or(source.address);
+        let answered = Source {
+            address,
+            expiry_policy: if spring.is_dynamic { Symbol(b"link-detach") } else { source.expiry_policy },
+            dynamic_node_properties: Map::EMPTY,
+            distribution_mode: Some(Symbol(b"move")),
+            filter: Map::EMPTY,
+            default_outcome: Some(DeliveryState::Released(Released {})),
+            outcomes: if source.outcomes.is_empty() { Symbols::of(OUTCOMES) } else { source.outcomes },
+            capabilities: if spring.is_dynamic { Symbols::of(&[TEMPORARY_QUEUE]) } else { Symbols::EMPTY },
+            ..source
+        };
+        let mut answer = Vec::new();
+        receiver_answer(attach, answered, settled).encode_frame(channel, &mut answer);
+        let (token, outlet) = self.add_outlet(channel, attach, settled, false);
+        let spec = self.consumer_spec(channel, attach, token, settled);
+        let request = ConsumeRequest { queue: &spring.queue, spec };
+        let consumed = self.broker.consume(&self.principal, request, self.sink.clone());
+        let (queue, mut call) = match consumed {
+            Ok(consumed) => consumed,
+            Err(refused) => {
+                self.sink.outbox.lock().state().remove_outlet(outlet, |_| ());
+                return Err(refused.into());
+            }
+        };
+        self.settlements.attach(outlet, queue.clone(), Some(self.consumer(token)));
+        let dynamic = spring.is_dynamic.then_some(spring.queue);
+        let receiver = Attached {
+            channel,
+            handle: attach.handle,
+            token,
+            outlet,
+            dynamic,
+            name: attach.name.to_owned(),
+            answer,
+        };
+        match std::future::Future::poll(Pin::new(&mut call), &mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => self.consumed(&queue, receiver, result),
+            Poll::Pending => self.awaited = Some(Awaited::Consumed { call, queue, receiver }),
+        }
+        Ok(())
+    }
+
+    fn consumer_spec(&self, channel: u16, attach: &Attach<'_>, token: u32, settled: bool) -> ConsumerSpec {
+        let mut arguments = TableBuf::new();
+        let mut priority = 0;
+        if let Some(Value::Int(wanted)) = attach.properties.get("rabbitmq:priority") {
+            priority = i64::from(wanted);
+            arguments.push("x-priority", Value091::I32(wanted));
+        }
+        ConsumerSpec {
+            id: ConsumerId { connection: self.principal.connection, token },
+            tag: attach.handle.to_string().into_bytes().into(),
+            channel,
+            ack_required: !settled,
+            prefetch: 0,
+            by_credit: true,
+            priority,
+            exclusive: false,
+            arguments: arguments.into_raw().into(),
+        }
+    }
+
+    fn add_outlet(&mut self, channel: u16, attach: &Attach<'_>, settled: bool, is_reply: bool) -> (u32, u32) {
+        self.token_latest =
+            self.token_latest.checked_add(1).expect("fewer than 4 billion links on a connection");
+        let token = self.token_latest;
+        let message_bytes_max = attach.max_message_size.unwrap_or(0);
+        let (handle, new) = (attach.handle, self.sink.outbox.clone());
+        let outlet = NewOutlet { token, channel, handle, settled, message_bytes_max, is_reply };
+        let outlet = new.lock().state().add_outlet(outlet);
+        (token, outlet)
+    }
+
+    /// The queue has taken a consumer, or refused it.
+    pub(crate) fn consumed(&mut self, queue: &Arc<Queue>, receiver: Attached, result: Result<(), Refused>) {
+        let Attached { channel, handle, token, outlet, dynamic, name, answer } = receiver;
+        if let Err(refused) = result {
+            self.sink.outbox.lock().state().remove_outlet(outlet, |_| ());
+            self.settlements.forget(outlet);
+            let attach = Attach { name: &name, handle, ..BARE };
+            match Failure::from(refused) {
+                Failure::Link(trouble) => self.refuse(channel, &attach, &trouble),
+                Failure::Session(trouble) | Failure::Connection(trouble) => self.end_with(channel, &trouble),
+            }
+            return;
+        }
+        {
+            let mut output = self.sink.outbox.lock();
+            output.bytes().extend_from_slice(&answer);
+            let side = output.state();
+            if let Some(outlet) = side.outlet(outlet) {
+                outlet.announced = true;
+            }
+            if let Some(session) = side.session(channel) {
+                session.consumer_count += 1;
+            }
+        }
+        let receiver = Receiver { token, outlet, reply_address: None, dynamic };
+        let session = self.session(channel);
+        session.by_handle.insert(handle, Link::Receiver(receiver));
+        session.permit.consumers += 1;
+        queue.resume(self.consumer(token));
+    }
+
+    /// Where a link gets its messages.
+    fn spring(&mut self, source: &Source<'_>) -> Outcome<Spring> {
+        if source.dynamic {
+            if source.address.is_some() || !source.capabilities.contains(TEMPORARY_QUEUE) {
+                let text = format!("Dynamic source not supported: {source:?}");
+                return Err(Failure::link(conditions::NOT_IMPLEMENTED, text));
+            }
+            let queue = self.declare_dynamic()?;
+            return Ok(Spring { address: Some(of_queue(&queue)), queue, is_dynamic: true });
+        }
+        check_outcomes(source)?;
+        let address = source.address.unwrap_or_default();
+        let queue = parse_source(address).ok_or_else(|| bad_address(address))?;
+        if self.principal.vhost.queue(&queue).is_none() {
+            return Err(Refused::NotFound(Resource::queue(self.principal.vhost.name(), &queue)).into());
+        }
+        Ok(Spring { queue, address: None, is_dynamic: false })
+    }
+
+    /// Direct reply-to: a link without a queue.
+    fn attach_replies(&mut self, channel: u16, attach: &Attach<'_>, source: &Source<'_>) -> Outcome {
+        let (token, outlet) = self.add_outlet(channel, attach, true, true);
+        let address = self.broker.register_reply(&self.principal, token, self.sink.clone());
+        let node = of_queue(&address);
+        let answered = Source {
+            address: Some(&node),
+            timeout: 0,
+            dynamic_node_properties: Map::EMPTY,
+            distribution_mode: Some(Symbol(b"move")),
+            filter: Map::EMPTY,
+            capabilities: Symbols::of(&[VOLATILE_QUEUE]),
+            ..*source
+        };
+        let mut output = self.sink.outbox.lock();
+        receiver_answer(attach, answered, true).encode_frame(channel, output.bytes());
+        if let Some(outlet) = output.state().outlet(outlet) {
+            outlet.announced = true;
+        }
+        drop(output);
+        let receiver = Receiver { token, outlet, reply_address: Some(address), dynamic: None };
+        self.session(channel).by_handle.insert(attach.handle, Link::Receiver(receiver));
+        Ok(())
+    }
+
+    /// Declares an exclusive queue for a link, with a name of the broker's choice.
+    fn declare_dynamic(&mut self) -> Outcome<Box<[u8]>> {
+        let declare = QueueDeclare {
+            name: b"",
+            durable: true,
+            exclusive: true,
+            auto_delete: false,
+            arguments: Table::from_raw(&[]),
+        };
+        Ok(self.broker.declare_queue(&self.principal, declare)?.name)
+    }
+}
+
+/// An attach with nothing but what must be there.
+const BARE: Attach<'static> = Attach {
+    name: "",
+    handle: 0,
+    role: Role::Receiver,
+    snd_settle_mode: SenderSettleMode::Mixed,
+    rcv_settle_mode: ReceiverSettleMode::First,
+    source: None,
+    target: None,
+    unsettled: Map::EMPTY,
+    incomplete_unsettled: false,
+    initial_delivery_count: None,
+    max_message_size: None,
+    offered_capabilities: Symbols::EMPTY,
+    desired_capabilities: Symbols::EMPTY,
+    properties: Map::EMPTY,
+};
+
+/// The answer to a link that receives.
+fn receiver_answer<'a>(attach: &Attach<'a>, source: Source<'a>, settled: bool) -> Attach<'a> {
+    Attach {
+        role: Role::Sender,
+        snd_settle_mode: if settled { SenderSettleMode::Settled } else { SenderSettleMode::Unsettled },
+        source: Some(source),
+        unsettled: Map::EMPTY,
+        initial_delivery_count: Some(0),
+        offered_capabilities: Symbols::EMPTY,
+        desired_capabilities: Symbols::EMPTY,
+        properties: Map::EMPTY,
+        ..*attach
+    }
+}
+
+/// What RabbitMQ does not have.
+fn check(attach: &Attach<'_>) -> Outcome {
+    let missing = |text: &str| Err(Failure::link(conditions::NOT_IMPLEMENTED, text));
+    if let Some(AttachTarget::Coordinator(_)) = attach.target {
+        return missing("Transactions not supported");
+    }
+    if !attach.unsettled.is_empty() || attach.incomplete_unsettled {
+        return missing("Link recovery not supported");
+    }
+    let is_second = attach.rcv_settle_mode == ReceiverSettleMode::Second;
+    if is_second && attach.snd_settle_mode != SenderSettleMode::Settled {
+        return missing("rcv-settle-mode second not supported");
+    }
+    Ok(())
+}
+
+fn check_outcomes(source: &Source<'_>) -> Outcome {
+    let unknown: Vec<_> = source
+        .outcomes
+        .iter()
+        .filter(|outcome| !OUTCOMES.iter().any(|known| known.as_bytes() == *outcome))
+        .map(|outcome| format!("{{symbol,<<\"{}\">>}}", String::from_utf8_lossy(outcome)))
+        .collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let text = format!("Outcomes not supported: [{}]", unknown.join(","));
+    Err(Failure::link(conditions::NOT_IMPLEMENTED, text))
+}
+
+fn bad_address(address: &str) -> Failure {
+    let is_v2 = address.starts_with("/queues/") || address.starts_with("/exchanges/") || address.is_empty();
+    let what = if is_v2 { "bad_address_string" } else { "amqp_address_v1_not_permitted" };
+    let text = match is_v2 {
+        true => format!("Attach refused: {{{what},<<\"{address}\">>}}"),
+        false => format!("Attach refused: {{{what},{{utf8,<<\"{address}\">>}}}}"),
+    };
+    Failure::link(conditions::INVALID_FIELD, text)
+}
+
+fn is_reply_address(queue: &[u8]) -> bool {
+    queue.starts_with(b"amq.rabbitmq.reply-to.")
+}
+
+fn is_reply_source(source: &Source<'_>, settled: bool) -> bool {
+    source.dynamic
+        && source.address.is_none()
+        && source.capabilities.contains(VOLATILE_QUEUE)
+        && source.durable == 0
+        && source.expiry_policy == Symbol(b"link-detach")
+        && source.timeout == 0
+        && settled
+}

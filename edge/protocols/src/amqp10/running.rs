@@ -1,0 +1,272 @@
+//! An open connection: its sessions, what is on the way to the broker, and what is awaited from it.
+//!
+//! Refuses to know the handshake, heartbeats and how the socket is driven; `session.rs` does.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+
+use broker::{Broker, Call, ConsumerId, Principal, Publisher, Queue, Refused};
+use wire::amqp10::{Begin, Frame, Map, Performative, Symbols, conditions, decode_transfer};
+
+use super::deliver::{OUTGOING_WINDOW, SessionOutput, Sink};
+use super::errors::{Failure, Outcome, Trouble};
+use super::link::{INCOMING_WINDOW_MAX, Links, SessionState};
+use super::settings::Settings;
+use crate::budget::Share;
+use crate::refusals::channel_text;
+use crate::settlements::Settlements;
+
+/// Bytes that a client may send while the broker cannot take what it sends. Beyond that it is not read.
+const PRESSED_BYTES_MAX: usize = 8 << 20;
+
+/// What the connection waits for.
+pub(crate) enum Awaited {
+    /// A queue takes a consumer, or refuses it.
+    Consumed { call: Call<Result<(), Refused>>, queue: Arc<Queue>, receiver: Attached },
+    /// Consumers have left their queues; then this is written.
+    Left { calls: Vec<Call<()>>, answer: Vec<u8> },
+}
+
+/// A link whose attach is not answered.
+pub(crate) struct Attached {
+    pub(crate) channel: u16,
+    pub(crate) handle: u32,
+    pub(crate) token: u32,
+    pub(crate) outlet: u32,
+    pub(crate) dynamic: Option<Box<[u8]>>,
+    pub(crate) name: String,
+    /// The answer, if the queue takes the consumer.
+    pub(crate) answer: Vec<u8>,
+}
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    Frame,
+    /// It has to come again when the session is not stalled any more.
+    Wait,
+}
+
+/// An open connection.
+pub(crate) struct Running {
+    pub(crate) broker: Broker,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) principal: Principal,
+    pub(crate) sink: Arc<Sink>,
+    pub(crate) publisher: Publisher,
+    pub(crate) sessions: Vec<Option<Box<Links>>>,
+    /// Highest channel.
+    pub(crate) channel_max: u16,
+    pub(crate) settlements: Settlements,
+    pub(crate) awaited: Option<Awaited>,
+    pub(crate) token_latest: u32,
+    pub(crate) serial_latest: u64,
+    /// Memory of messages that are not complete.
+    pub(crate) unfinished: Share,
+    pub(crate) awaits_room: bool,
+    pub(crate) has_freed_window: bool,
+    pub(crate) publisher_full: bool,
+    pub(crate) is_publishing: bool,
+    /// Bytes that came while the broker could not take what was sent.
+    pub(crate) pressed_bytes: usize,
+    pub(crate) output_full: bool,
+    pub(crate) is_alarmed: bool,
+    /// Links that have sent since their credit was last looked at.
+    pub(crate) active: Vec<(u16, u32)>,
+    /// Scratch.
+    pub(crate) resumable: Vec<(u32, u32)>,
+    pub(crate) properties: Vec<u8>,
+}
+
+impl Running {
+    /// Whether parsing must stop.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.awaited.is_some() || self.awaits_room || self.output_full || self.is_pressed()
+    }
+
+    /// Whether it waits because of what it publishes.
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.publisher_full && self.pressed_bytes > PRESSED_BYTES_MAX
+    }
+
+    /// An open session; handlers are called for such only.
+    pub(crate) fn session(&mut self, channel: u16) -> &mut Links {
+        let session = self.sessions.get_mut(usize::from(channel)).and_then(Option::as_deref_mut);
+        session.expect("frames are dispatched to sessions that exist")
+    }
+
+    /// Channels of all sessions that are open.
+    pub(crate) fn channels(&self) -> Vec<u16> {
+        let is_open = |links: &&Links| links.state == SessionState::Open;
+        (0..)
+            .zip(&self.sessions)
+            .filter_map(|(channel, links)| links.as_deref().filter(is_open).map(|_| channel))
+            .collect()
+    }
+
+    pub(crate) fn consumer(&self, token: u32) -> ConsumerId {
+        ConsumerId { connection: self.principal.connection, token }
+    }
+
+    /// A frame that is not about the connection itself.
+    pub(crate) fn frame(&mut self, frame: &Frame<'_>) -> Outcome<Taken> {
+        let channel = frame.channel;
+        if let Some((transfer, payload)) = decode_transfer(frame.body)
+            && self.is_open(channel)
+        {
+            return self.transfer(channel, &transfer, payload);
+        }
+        let (performative, _) = Performative::decode(frame.body)
+            .map_err(|error| Failure::connection(conditions::DECODE_ERROR, error.to_string()))?;
+        match (&performative, self.sessions.get(usize::from(channel)).and_then(Option::as_deref)) {
+            (Performative::Begin(begin), None) => return self.begin(channel, begin).map(|()| Taken::Frame),
+            // RabbitMQ passes over frames of sessions that it does not know.
+            (_, None) => return Ok(Taken::Frame),
+            (Performative::End(_), Some(_)) => {
+                self.end(channel);
+                return Ok(Taken::Frame);
+            }
+            (_, Some(links)) if links.state == SessionState::Ending => return Ok(Taken::Frame),
+            _ => {}
+        }
+        match &performative {
+            Performative::Attach(attach) => self.attach(channel, attach)?,
+            Performative::Flow(flow) => self.flow(channel, flow)?,
+            Performative::Disposition(disposition) => self.disposition(channel, disposition)?,
+            Performative::Detach(detach) => self.detach(channel, detach),
+            other => {
+                let text = format!("Unexpected frame {}", other.name());
+                return Err(Failure::session(conditions::INTERNAL_ERROR, text));
+            }
+        }
+        Ok(Taken::Frame)
+    }
+
+    fn is_open(&self, channel: u16) -> bool {
+        let session = self.sessions.get(usize::from(channel)).and_then(Option::as_deref);
+        session.is_some_and(|links| links.state == SessionState::Open)
+    }
+
+    fn begin(&mut self, channel: u16, begin: &Begin<'_>) -> Outcome {
+        if begin.remote_channel.is_some() {
+            let text = "remote-channel must not be set by the side that begins a session";
+            return Err(Failure::connection(conditions::INVALID_FIELD, text));
+        }
+        let handle_max = begin.handle_max.min(self.settings.links_max.saturating_sub(1));
+        let permit = self.broker.open_channel(&self.principal, channel).map_err(|refused| {
+            let node = &self.broker.options().node_name;
+            let text = channel_text(refused, &self.principal.user.name, node);
+            Failure::connection(conditions::RESOURCE_LIMIT_EXCEEDED, text)
+        })?;
+        let incoming_window = if self.is_alarmed { 0 } else { INCOMING_WINDOW_MAX };
+        let links = Links {
+            state: SessionState::Open,
+            next_incoming_id: begin.next_outgoing_id,
+            incoming_window: i64::from(incoming_window),
+            handle_max,
+            by_handle: std::collections::BTreeMap::new(),
+            permit,
+        };
+        let at = usize::from(channel);
+        if self.sessions.len() <= at {
+            self.sessions.resize_with(at + 1, || None);
+        }
+        self.sessions[at] = Some(Box::new(links));
+        let mut output = self.sink.outbox.lock();
+        let (bytes, side, _) = output.parts();
+        let session = SessionOutput::new(begin.next_outgoing_id, incoming_window, begin.incoming_window);
+        side.open_session(channel, session);
+        let answer = Begin {
+            remote_channel: Some(channel),
+            next_outgoing_id: 0,
+            incoming_window,
+            outgoing_window: OUTGOING_WINDOW,
+            handle_max,
+            offered_capabilities: Symbols::EMPTY,
+            desired_capabilities: Symbols::EMPTY,
+            properties: Map::EMPTY,
+        };
+        answer.encode_frame(channel, bytes);
+        Ok(())
+    }
+
+    /// Everything that one read brought goes to the queues.
+    pub(crate) fn end_batch(&mut self) {
+        self.submit();
+        self.look_at_publisher(&mut Context::from_waker(Waker::noop()));
+        self.is_publishing = self.publisher.take_is_publishing();
+        for channel in self.channels() {
+            self.publish_window(channel);
+        }
+        self.renew();
+        self.resume_freed();
+        let unfinished_bytes = self.unfinished.held_bytes();
+        let mut output = self.sink.outbox.lock();
+        output.state().unfinished_bytes = unfinished_bytes;
+        self.output_full = output.is_full();
+    }
+
+    fn look_at_publisher(&mut self, cx: &mut Context<'_>) {
+        self.publisher_full = self.publisher.poll_ready(cx).is_pending();
+        if !self.publisher_full {
+            self.pressed_bytes = 0;
+        }
+    }
+
+    fn resume_freed(&mut self) {
+        if std::mem::take(&mut self.has_freed_window) {
+            self.resume_paused();
+        }
+    }
+
+    /// Drives what is awaited. Ready when parsing may go on.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.sink.has_news.swap(false, Ordering::AcqRel) {
+            self.heed_news();
+            self.renew();
+        }
+        self.poll_awaited(cx);
+        // Asked again by the frame that waits for it.
+        self.awaits_room = false;
+        if self.publisher_full {
+            self.look_at_publisher(cx);
+            if !self.publisher_full {
+                self.renew();
+            }
+        }
+        self.resume_freed();
+        if self.is_stalled() { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    fn poll_awaited(&mut self, cx: &mut Context<'_>) {
+        match self.awaited.take() {
+            None => {}
+            Some(Awaited::Consumed { mut call, queue, receiver }) => match Pin::new(&mut call).poll(cx) {
+                Poll::Pending => self.awaited = Some(Awaited::Consumed { call, queue, receiver }),
+                Poll::Ready(result) => self.consumed(&queue, receiver, result),
+            },
+            Some(Awaited::Left { mut calls, answer }) => {
+                calls.retain_mut(|call| Pin::new(call).poll(cx).is_pending());
+                if calls.is_empty() {
+                    self.sink.outbox.lock().bytes().extend_from_slice(&answer);
+                } else {
+                    self.awaited = Some(Awaited::Left { calls, answer });
+                }
+            }
+        }
+    }
+
+    /// Ends what a failure ends; gives back what ends the connection.
+    pub(crate) fn fail(&mut self, channel: u16, failure: Failure) -> Result<(), Trouble> {
+        match failure {
+            Failure::Session(trouble) | Failure::Link(trouble) => {
+                self.end_with(channel, &trouble);
+                Ok(())
+            }
+            Failure::Connection(trouble) => Err(trouble),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What can be set about AMQP 1.0 connections.
+
+use std::sync::Arc;
+
+use crate::Budget;
+use crate::login::{Anonymous, Mechanism};
+
+/// Settings of AMQP 1.0 connections. Defaults are RabbitMQ's.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How long a client may be silent, seconds; it is told half of that. 0 is for ever. Default 60.
+    pub heartbeat_s: u16,
+    /// Largest frame taken, bytes. Default 131,072.
+    pub frame_size_max: u32,
+    /// Largest frame before the client is authenticated, bytes. Default 8192.
+    pub initial_frame_size_max: u32,
+    /// Sessions on one connection. Default 64.
+    pub sessions_max: u16,
+    /// Links in one session. Default 256.
+    pub links_max: u32,
+    /// Time for everything from the first byte to the open frame, milliseconds. Default 10,000.
+    pub handshake_timeout_ms: u64,
+    /// How long the client may take to end a connection that is closing, milliseconds. Default 30,000.
+    pub close_timeout_ms: u64,
+    /// The vhost of clients that name none. Default `/`.
+    pub default_vhost: String,
+    /// Memory for messages of several frames that are not complete, of all connections with these settings. A connection for which there is
+    /// none is not read until there is. Default 1 GiB.
+    pub unfinished: Arc<Budget>,
+    /// Mechanisms offered, in the order offered. Default as RabbitMQ 4.3: ANONYMOUS, AMQPLAIN, PLAIN.
+    pub mechanisms: Vec<Mechanism>,
+    /// The anonymous user; `None` refuses them even if the mechanism is offered. Default guest.
+    pub anonymous: Option<Anonymous>,
+    /// `product` of the server's properties.
+    pub product: String,
+    /// `version` of the server's properties: which RabbitMQ clients should take this for. Default 4.3.6.
+    pub version: String,
+    /// `warren_version` of the server's properties.
+    pub warren_version: String,
+    /// `platform` of the server's properties.
+    pub platform: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let guest = Anonymous { user: "guest".into(), password: "guest".into() };
+        Settings {
+            heartbeat_s: 60,
+            frame_size_max: 131_072,
+            initial_frame_size_max: 8192,
+            sessions_max: 64,
+            links_max: 256,
+            handshake_timeout_ms: 10_000,
+            close_timeout_ms: 30_000,
+            default_vhost: "/".into(),
+            unfinished: Budget::new(1 << 30),
+            mechanisms: vec![Mechanism::Anonymous, Mechanism::AmqPlain, Mechanism::Plain],
+            anonymous: Some(guest),
+            product: "RabbitMQ".into(),
+            version: "4.3.6".into(),
+            warren_version: env!("CARGO_PKG_VERSION").into(),
+            platform: "Rust".into(),
+        }
+    }
+}

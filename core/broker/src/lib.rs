@@ -42,6 +42,7 @@ mod services;
 pub mod stages;
 pub mod stats;
 mod storage;
+pub mod streams;
 #[cfg(test)]
 mod test_broker;
 mod vhost;

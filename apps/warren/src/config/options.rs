@@ -516,6 +516,8 @@ pub enum QueueType {
     Classic,
     /// Made to be replicated.
     Quorum,
+    /// A log that many read.
+    Stream,
 }
 
 impl QueueType {
@@ -524,6 +526,7 @@ impl QueueType {
         match self {
             Self::Classic => "classic",
             Self::Quorum => "quorum",
+            Self::Stream => "stream",
         }
     }
 }

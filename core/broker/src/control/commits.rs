@@ -16,6 +16,7 @@ use super::writer::Writer;
 use crate::alarms::Raised;
 use crate::announcements::before::Before;
 use crate::announcements::changes::Done;
+use crate::announcements::lines;
 use crate::broker::{Broker, Inner};
 use crate::call::Call;
 use crate::refused::Refused;

@@ -10,6 +10,7 @@ pub mod diag;
 mod environment;
 mod http;
 pub mod logging;
+mod mqtt;
 mod names;
 mod node;
 mod pid_file;

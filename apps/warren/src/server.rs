@@ -28,7 +28,7 @@ use crate::config::{self, AccessOptions, Durability, NodeOptions, Options, Permi
 use crate::names::leave_name;
 use crate::pid_file::PidFile;
 use crate::tls::Certificates;
-use crate::{http, logging, node, prometheus, readiness, start_lines};
+use crate::{http, logging, mqtt, node, prometheus, readiness, start_lines};
 
 /// How long clients may take to answer connection.close when the server stops, and the logs to close after that.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -90,12 +90,18 @@ async fn serve(options: &Options, began: Instant) -> anyhow::Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
     let random: Arc<dyn Random> = Arc::new(RealRandom);
     let doors = doors(options, &broker, &settings);
-    let (addresses, gates, mut accepting) = welcome_clients(options, &certificates, &doors, &clock, &random)?;
+    let welcome = Welcome { options, clock: &clock, random: &random };
+    let (addresses, mut gates, mut accepting) = welcome.clients(entrances(options, &certificates), &doors)?;
+    let (mqtt, mut more_gates, mut more_accepting) =
+        welcome.clients(mqtt::entrances(options, &certificates), &mqtt::door(options, &broker, &clock))?;
+    gates.append(&mut more_gates);
+    accepting.append(&mut more_accepting);
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let https = http::bind_encrypted(&options.management.tls, certificates.management.as_ref())?;
     let (http, http_address) = http::bind(&options.management)?.unzip();
     // Before the ready line: scripts go on with `warren ctl`.
     let mut node = node::describe(options, &addresses, gates, http_address);
+    node.listeners.extend(mqtt.iter().map(mqtt::shown));
     let shovels = crate::shovels::start(&broker, &settings, &options.shovels, clock.clone(), random.clone());
     node.shovels = Some(shovels.clone());
     node.certificates = certificates.all().cloned().collect();
@@ -116,7 +122,7 @@ async fn serve(options: &Options, began: Instant) -> anyhow::Result<()> {
     start_lines::complete(&node, began);
     let control = ControlSocket::bind(&dir.join(SOCKET_NAME))
         .map(|socket| tokio::spawn(socket.serve(broker.clone(), node)));
-    announce(&addresses, http_address, https_address, options)?;
+    announce(&addresses, &mqtt, http_address, https_address, options)?;
     tokio::select! {
         () = either(&mut terminate, &mut interrupt) => {}
         () = stop_asked(control) => {}
@@ -136,27 +142,37 @@ async fn serve(options: &Options, began: Instant) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Binds the listeners of clients and accepts on them: where they are, what closes them, and their tasks.
-fn welcome_clients(
-    options: &Options,
-    certificates: &Certificates,
-    door: &AmqpDoor,
-    clock: &Arc<dyn Clock>,
-    random: &Arc<dyn Random>,
-) -> anyhow::Result<(Vec<Bound>, Vec<Gate>, Vec<JoinHandle<()>>)> {
-    let (mut addresses, mut gates, mut accepting) = (Vec::new(), Vec::new(), Vec::new());
-    for (listener, endpoint) in entrances(options, certificates) {
-        let candidates = listener.candidates();
-        let bound =
-            Listener::bind(&candidates, listener_options(&options.network.tcp)).with_context(|| {
+/// Binds listeners of clients and accepts on them.
+struct Welcome<'a> {
+    options: &'a Options,
+    clock: &'a Arc<dyn Clock>,
+    random: &'a Arc<dyn Random>,
+}
+
+/// Where listeners are, what closes them, and their tasks.
+type Welcomed = (Vec<Bound>, Vec<Gate>, Vec<JoinHandle<()>>);
+
+impl Welcome<'_> {
+    /// Those of one protocol.
+    fn clients<D: protocols::Door + Clone>(
+        &self,
+        entrances: Vec<(config::Listener, Endpoint)>,
+        door: &D,
+    ) -> anyhow::Result<Welcomed> {
+        let (mut addresses, mut gates, mut accepting) = (Vec::new(), Vec::new(), Vec::new());
+        for (listener, endpoint) in entrances {
+            let candidates = listener.candidates();
+            let options = listener_options(&self.options.network.tcp);
+            let bound = Listener::bind(&candidates, options).with_context(|| {
                 format!("cannot listen on {candidates:?}; choose another address with --listen ADDRESS:PORT")
             })?;
-        addresses.push(Bound { address: bound.local_address()?, is_encrypted: endpoint.tls.is_some() });
-        gates.push(bound.gate());
-        let accept = bound.accept(endpoint, door.clone(), clock.clone(), random.clone());
-        accepting.push(tokio::spawn(accept));
+            addresses.push(Bound { address: bound.local_address()?, is_encrypted: endpoint.tls.is_some() });
+            gates.push(bound.gate());
+            let accept = bound.accept(endpoint, door.clone(), self.clock.clone(), self.random.clone());
+            accepting.push(tokio::spawn(accept));
+        }
+        Ok((addresses, gates, accepting))
     }
-    Ok((addresses, gates, accepting))
 }
 
 /// Serves the pages of metrics, in clear text and encrypted, as far as they are configured.
@@ -297,24 +313,30 @@ fn cannot_open(dir: &Path, error: &StartError) -> anyhow::Error {
 /// The one line on standard output that scripts wait for; a person at a terminal is told what to try.
 fn announce(
     bound: &[Bound],
+    mqtt: &[Bound],
     http: Option<SocketAddr>,
     https: Option<SocketAddr>,
     options: &Options,
 ) -> anyhow::Result<()> {
     let dir = std::fs::canonicalize(&options.node.data_dir)?;
     let pid = std::process::id();
-    let texts = |is_encrypted: bool| -> Vec<String> {
-        bound
+    let texts_of = |listeners: &[Bound], is_encrypted: bool| -> Vec<String> {
+        listeners
             .iter()
             .filter(|one| one.is_encrypted == is_encrypted)
             .map(|one| one.address.to_string())
             .collect()
     };
-    let (addresses, encrypted) = (texts(false), texts(true));
+    let (addresses, encrypted) = (texts_of(bound, false), texts_of(bound, true));
     let amqp = if addresses.is_empty() { "none".to_owned() } else { addresses.join(",") };
     let mut further = String::new();
     if !encrypted.is_empty() {
         further.push_str(&format!(" amqps={}", encrypted.join(",")));
+    }
+    for (name, found) in [("mqtt", texts_of(mqtt, false)), ("mqtts", texts_of(mqtt, true))] {
+        if !found.is_empty() {
+            further.push_str(&format!(" {name}={}", found.join(",")));
+        }
     }
     if let Some(address) = https {
         further.push_str(&format!(" https={address}"));

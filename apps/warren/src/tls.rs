@@ -35,9 +35,10 @@ impl Certificates {
         let wanted = |is_wanted: bool, name, server: &ServerOptions, login| {
             is_wanted.then(|| named(name, server, login)).transpose()
         };
+        let is_encrypted = !clients.listeners.is_empty() || !options.mqtt.tls_listeners.is_empty();
         let by_name = CertificateLogin::default();
         Ok(Certificates {
-            clients: wanted(!clients.listeners.is_empty(), "ssl_options", &clients.server, login(clients))?,
+            clients: wanted(is_encrypted, "ssl_options", &clients.server, login(clients))?,
             management: wanted(management.port.is_some(), "management.ssl", &management.server, by_name)?,
             prometheus: wanted(prometheus.port.is_some(), "prometheus.ssl", &prometheus.server, by_name)?,
         })

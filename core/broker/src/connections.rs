@@ -25,6 +25,8 @@ pub enum CloseReason {
     VhostDeleted(String),
     /// 320 `CONNECTION_FORCED - user 'u' is deleted` (B191).
     UserDeleted(String),
+    /// Another connection has claimed its name, see [`Broker::claim_client`]. Only connections that claimed one hear it.
+    TakenOver,
 }
 
 /// What a session offers to management.

@@ -14,6 +14,7 @@ mod broker;
 mod call;
 mod cell;
 mod checkpointer;
+mod clients;
 mod connection_lines;
 mod connections;
 pub mod control;
@@ -62,12 +63,13 @@ pub use call::{Call, Changed, Commit};
 pub use cell::crash::Condition;
 pub use cell::examine::{ConsumerHold, Examined, Intake};
 pub use cell::{Queue, QueueRef};
+pub use clients::{ClientBusy, ClientClaim};
 pub use connection_lines::Ending;
 pub use connections::{
     ChannelInfo, ChannelPermit, ChannelRefused, CloseReason, ConnectionControl, ConnectionInfo,
     ConnectionMemory, Connections, PeerCertificate, TlsSession,
 };
-pub use control::bindings::{BindRequest, DestinationName};
+pub use control::bindings::{BindRequest, DestinationName, QueueBinding};
 pub use control::exchanges::{ExchangeDeclare, check_exchange_type};
 pub use control::explain::{ExplainedRoute, Imagined, QUEUES_ASKED_MAX, ReplyAddress};
 pub use control::long_changes::LongChanges;

@@ -31,6 +31,7 @@ use crate::broker::{Broker, Inner, StartError};
 use crate::call::{Call, Commit};
 use crate::cell::Queue;
 use crate::checkpointer::Checkpointer;
+use crate::clients::Clients;
 use crate::connections::{ConnectionIds, Connections};
 use crate::control::committing::Committing;
 use crate::control::follow::{Contents, start_all_clocks, store_id};
@@ -144,6 +145,7 @@ fn recover(
         vhosts: RwLock::default(),
         users: RwLock::default(),
         connections,
+        clients: Clients::default(),
         retired: Mutex::default(),
         writer: Mutex::new(writer),
         committing,

@@ -2,7 +2,7 @@
 
 use crate::{
     Array, ArrayBuf, Edit, Format, History, MessageView, Properties, Property, Table, TableBuf, Value,
-    amqp10, carbon_copies, rewrite,
+    amqp10, carbon_copies, mqtt, rewrite,
 };
 
 /// One death of a message.
@@ -37,7 +37,7 @@ impl Died {
                 let has_died_before = history.deaths().iter().next().is_some();
                 amqp10::died(message.properties, Array::from_raw(&deaths), death.now_ms, has_died_before)
             }
-            Format::Mqtt => message.properties.to_vec(),
+            Format::Mqtt => mqtt::without_expiry(message.properties),
         };
         Died { properties, deaths }
     }

@@ -1,6 +1,6 @@
 //! What queues need to know of a message: read once, when it is published.
 
-use crate::{Format, MessageView, Properties, Property, amqp10};
+use crate::{Format, MessageView, Properties, Property, amqp10, mqtt};
 
 /// Longest time to live, milliseconds: ten years (B99).
 const TTL_MS_MAX: u64 = 315_360_000_000;
@@ -34,7 +34,11 @@ impl Facts {
                 let (persistent, priority) = (header.durable.unwrap_or(false), header.priority.unwrap_or(0));
                 Ok(Facts { persistent, priority, ttl_ms: header.ttl.map(u64::from) })
             }
-            Format::Mqtt => Ok(Facts::default()),
+            Format::Mqtt => Ok(Facts {
+                persistent: mqtt::is_persistent(message.properties),
+                priority: 0,
+                ttl_ms: mqtt::ttl_ms(message.properties),
+            }),
         }
     }
 

@@ -15,6 +15,7 @@ mod format;
 #[doc(hidden)]
 pub mod fuzzing;
 mod history;
+pub mod mqtt;
 mod streamed;
 mod unique;
 mod view;

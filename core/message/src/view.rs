@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::{Format, Properties, amqp10};
+use crate::{Format, Properties, amqp10, mqtt};
 
 /// A message as raw bytes. What properties and body are depends on its [`Format`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl<'a> MessageView<'a> {
                 InAmqp091 { properties: Cow::Owned(properties), body }
             }
             Format::Mqtt => InAmqp091 {
-                properties: Cow::Borrowed(Properties::EMPTY.raw()),
+                properties: Cow::Owned(mqtt::in_amqp091(self.properties)),
                 body: Cow::Borrowed(self.body),
             },
         }

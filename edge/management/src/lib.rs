@@ -25,9 +25,9 @@ pub use ctl::table::command_names;
 pub use definitions::boot::{Document, StartImport, When, import_at_start, name_cluster};
 pub use definitions::imports::{Importer, Row as ImportRow, Scope, Unsupported, import};
 pub use resources::node::{
-    Doors, HTTP_PROTOCOL, HTTPS_PROTOCOL, Journal, JournalLine, LISTENER_PROTOCOL, Maintenance, NODE_NAME,
-    Node, NodeCertificates, NodeListener, NodeNames, NodeTags, PROMETHEUS_PROTOCOL, PROMETHEUS_TLS_PROTOCOL,
-    TLS_LISTENER_PROTOCOL,
+    Doors, HTTP_PROTOCOL, HTTPS_PROTOCOL, Journal, JournalLine, LISTENER_PROTOCOL, MQTT_LISTENER_PROTOCOL,
+    MQTT_TLS_LISTENER_PROTOCOL, Maintenance, NODE_NAME, Node, NodeCertificates, NodeListener, NodeNames,
+    NodeTags, PROMETHEUS_PROTOCOL, PROMETHEUS_TLS_PROTOCOL, TLS_LISTENER_PROTOCOL,
 };
 pub use resources::passwords::hash_password;
 pub use resources::shovels::read as read_shovel;

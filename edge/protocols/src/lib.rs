@@ -1,6 +1,6 @@
 //! Protocol sessions without I/O: bytes and the time in, bytes and broker calls out. One folder per protocol.
 //!
-//! Principal types: [`Session`], what drives a connection of any protocol, [`amqp091::Session`] and [`amqp10::Session`], one connection each, and [`AmqpSession`], which becomes either. [`Outbox`] is the output side of a connection,
+//! Principal types: [`Session`], what drives a connection of any protocol, [`amqp091::Session`] and [`amqp10::Session`], one connection each, [`AmqpSession`], which becomes either, and [`mqtt::Session`]. [`Outbox`] is the output side of a connection,
 //! the same for every protocol.
 //!
 //! Refuses to know: sockets, TLS, tasks, clocks, threads; how queues, routing and storage work behind the broker's API.
@@ -14,6 +14,7 @@ mod erlang;
 mod large;
 mod login;
 mod moved;
+pub mod mqtt;
 mod now;
 mod outbox;
 mod peer;

@@ -11,6 +11,7 @@ mod error;
 mod key;
 pub mod keys;
 mod load;
+mod mqtt;
 mod nearest;
 mod options;
 mod prometheus;
@@ -23,6 +24,7 @@ mod tls;
 pub use error::{ConfigError, Problem, ProblemKind};
 pub use key::{Key, Section, Take, Unit};
 pub use load::{load, parse};
+pub use mqtt::MqttOptions;
 pub use options::{
     AccessOptions, AlarmOptions, ConsoleLog, DefaultPermissions, Durability, ExchangeLog, FileLog,
     LimitOptions, Listener, LogOptions, ManagementListener, ManagementOptions, Mechanism, NetworkOptions,

@@ -3,6 +3,7 @@
 //! Refuses to know where a value came from (file, flag, environment) and what consumes it. `Option` on a number means
 //! "no limit" when it is `None`.
 
+use super::mqtt::MqttOptions;
 use super::prometheus::PrometheusOptions;
 use super::tls::{ClientTlsOptions, HttpTlsOptions};
 use crate::logging::{LogFilter, LogFormat};
@@ -34,6 +35,8 @@ pub struct Options {
     pub prometheus: PrometheusOptions,
     /// What holds for all shovels.
     pub shovels: ShovelOptions,
+    /// Listeners of MQTT, and how its clients are served.
+    pub mqtt: MqttOptions,
     /// Data folder, durability, names.
     pub node: NodeOptions,
     /// Where log lines go.

@@ -242,6 +242,14 @@ property_enum! {
 }
 
 impl Property<'_> {
+    /// Appends the property alone, without a length of all.
+    ///
+    /// # Panics
+    /// If a string has more than 65,535 bytes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        self.write(out);
+    }
+
     /// Whether the value is one that the property may have. All single bytes are flags.
     const fn is_in_range(&self) -> bool {
         match self {
@@ -292,6 +300,12 @@ impl<'a> Properties<'a> {
             Source::Received(bytes) => bytes.is_empty(),
             Source::Given(properties) => properties.is_empty(),
         }
+    }
+
+    /// Those in bytes made by [`Property::encode`], one after the other without a length. What cannot be read ends them.
+    #[must_use]
+    pub const fn from_raw(bytes: &'a [u8]) -> Self {
+        Self(Source::Received(bytes))
     }
 
     /// The properties in order.

@@ -1,6 +1,6 @@
 //! Binding and unbinding queues and exchanges.
 
-use message::{Table, Value};
+use message::{Table, TableBuf, Value};
 use metadata::{Bind, Command, Entry, Unbind};
 use routing::{BindingError, BindingTo, ExchangeKind};
 
@@ -31,6 +31,17 @@ pub struct BindRequest<'a> {
     pub routing_key: &'a [u8],
     /// Arguments: part of the binding's identity (B84).
     pub arguments: Table<'a>,
+}
+
+/// A binding that leads to a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueBinding {
+    /// The exchange.
+    pub source: Box<[u8]>,
+    /// The binding key.
+    pub key: Box<[u8]>,
+    /// Its arguments.
+    pub arguments: TableBuf,
 }
 
 /// B89: `type signedint (value 1)`.
@@ -124,6 +135,21 @@ impl Broker {
             locked?;
         }
         self.commit_then(Entry::new(&principal.user.name, Command::Unbind(unbind)), |_, _| ())
+    }
+
+    /// The bindings that lead to a queue.
+    pub fn bindings_of_queue(&self, principal: &Principal, queue: &[u8]) -> Vec<QueueBinding> {
+        let destination = metadata::DestinationName::Queue(queue.into());
+        self.read_metadata(|state| {
+            let vhost = state.vhost(principal.vhost.name().as_bytes());
+            let bindings = vhost.map(|vhost| vhost.bindings_to(&destination)).unwrap_or_default();
+            let told = bindings.into_iter().map(|binding| QueueBinding {
+                source: binding.source.name.clone(),
+                key: binding.key.clone(),
+                arguments: TableBuf::from(binding.arguments.as_table()),
+            });
+            told.collect()
+        })
     }
 
     fn binding_exists(&self, unbind: &Unbind) -> bool {

@@ -38,7 +38,7 @@ pub fn encode_head<'a>(message: &MessageView<'a>, acquired: Acquired, out: &mut 
             write_section(message, out, |writer| write_own(writer, stored.annotations));
         }
         Format::Amqp091 => write_amqp091(message, &Properties::new(message.properties), acquired, out),
-        Format::Mqtt => write_amqp091(message, &Properties::EMPTY, acquired, out),
+        Format::Mqtt => write_amqp091(message, &message.plain().properties(), acquired, out),
     }
     message.body
 }

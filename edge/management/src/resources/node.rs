@@ -17,8 +17,8 @@ use tokio::sync::Notify;
 pub use certificates::NodeCertificates;
 pub use journal::{Journal, JournalLine};
 pub use listeners::{
-    HTTP_PROTOCOL, HTTPS_PROTOCOL, LISTENER_PROTOCOL, NodeListener, PROMETHEUS_PROTOCOL,
-    PROMETHEUS_TLS_PROTOCOL, TLS_LISTENER_PROTOCOL,
+    HTTP_PROTOCOL, HTTPS_PROTOCOL, LISTENER_PROTOCOL, MQTT_LISTENER_PROTOCOL, MQTT_TLS_LISTENER_PROTOCOL,
+    NodeListener, PROMETHEUS_PROTOCOL, PROMETHEUS_TLS_PROTOCOL, TLS_LISTENER_PROTOCOL,
 };
 pub use maintenance::{Doors, Maintenance};
 pub(crate) use memory::{memory, resident_bytes};

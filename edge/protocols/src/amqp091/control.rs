@@ -153,6 +153,7 @@ pub(crate) fn forced(reason: CloseReason) -> Failure {
         CloseReason::Operator(reason) => reason,
         CloseReason::VhostDeleted(vhost) => format!("vhost '{vhost}' is deleted"),
         CloseReason::UserDeleted(user) => format!("user '{user}' is deleted"),
+        CloseReason::TakenOver => "another connection has taken its name".into(),
     };
     Failure::new(ReplyCode::ConnectionForced, text)
 }

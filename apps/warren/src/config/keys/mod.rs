@@ -7,6 +7,7 @@ mod alarms;
 mod limits;
 mod logging;
 mod management;
+mod mqtt;
 mod network;
 mod node;
 mod prometheus;

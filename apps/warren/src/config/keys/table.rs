@@ -2,7 +2,7 @@
 
 use crate::config::key::{Key, Section};
 
-static SECTIONS: [&Section; 15] = [
+static SECTIONS: [&Section; 16] = [
     &super::network::SECTION,
     &super::tls::CLIENTS,
     &super::limits::SECTION,
@@ -15,6 +15,7 @@ static SECTIONS: [&Section; 15] = [
     &super::prometheus::SECTION,
     &super::tls::PROMETHEUS,
     &super::shovels::SECTION,
+    &super::mqtt::SECTION,
     &super::node::SECTION,
     &super::logging::SECTION,
     &super::accepted::SECTION,

@@ -14,6 +14,12 @@ pub const PROMETHEUS_PROTOCOL: &str = "http/prometheus";
 /// RabbitMQ's short name of AMQP listeners over TLS.
 pub const TLS_LISTENER_PROTOCOL: &str = "amqp/ssl";
 
+/// RabbitMQ's short name of MQTT listeners.
+pub const MQTT_LISTENER_PROTOCOL: &str = "mqtt";
+
+/// RabbitMQ's short name of MQTT listeners over TLS.
+pub const MQTT_TLS_LISTENER_PROTOCOL: &str = "mqtt/ssl";
+
 /// RabbitMQ's short name of the HTTP API over TLS.
 pub const HTTPS_PROTOCOL: &str = "https";
 

@@ -1,0 +1,73 @@
+//! Listeners of MQTT, and what its sessions are told of the configuration.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker::Broker;
+use management::{MQTT_LISTENER_PROTOCOL, MQTT_TLS_LISTENER_PROTOCOL, NodeListener};
+use net::Endpoint;
+use platform::Clock;
+use protocols::mqtt::{Door, SessionQueueType, Settings};
+
+use crate::config::{self, Options, QueueType, Switch};
+use crate::server::Bound;
+use crate::tls::Certificates;
+
+/// Makes the sessions.
+pub(crate) fn door(options: &Options, broker: &Broker, clock: &Arc<dyn Clock>) -> Door {
+    Door { broker: broker.clone(), settings: Arc::new(settings(options, clock)) }
+}
+
+/// Where clients come in, and what stands before the protocol there.
+pub(crate) fn entrances(options: &Options, certificates: &Certificates) -> Vec<(config::Listener, Endpoint)> {
+    let plain = Endpoint {
+        proxy: options.mqtt.proxy_protocol == Switch::On,
+        tls: None,
+        timeout: Duration::from_millis(options.network.tls.handshake_timeout_ms),
+    };
+    let slot = certificates.clients.as_ref().map(|named| named.slot.clone());
+    let encrypted = Endpoint { tls: slot, ..plain.clone() };
+    let of = |listeners: &[config::Listener], endpoint: Endpoint| {
+        listeners.iter().map(move |listener| (*listener, endpoint.clone())).collect::<Vec<_>>()
+    };
+    let mut all = of(&options.mqtt.listeners, plain);
+    all.append(&mut of(&options.mqtt.tls_listeners, encrypted));
+    all
+}
+
+/// What listings show of a listener.
+pub(crate) fn shown(bound: &Bound) -> NodeListener {
+    let (protocol, purpose) = match bound.is_encrypted {
+        true => (MQTT_TLS_LISTENER_PROTOCOL, "MQTT over TLS"),
+        false => (MQTT_LISTENER_PROTOCOL, "MQTT"),
+    };
+    NodeListener { address: bound.address, protocol, purpose }
+}
+
+fn settings(options: &Options, clock: &Arc<dyn Clock>) -> Settings {
+    let (mqtt, access) = (&options.mqtt, &options.access);
+    let anonymous = access.anonymous_login_user.clone().filter(|_| mqtt.allow_anonymous == Switch::On);
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    Settings {
+        vhost: mqtt.vhost.clone(),
+        exchange: mqtt.exchange.clone(),
+        anonymous: anonymous.map(|user| (user, access.anonymous_login_pass.expose().to_owned())),
+        prefetch: mqtt.prefetch,
+        session_expiry_max_s: mqtt
+            .session_expiry_max_s
+            .map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX)),
+        packet_bytes_max_unauthenticated: size(mqtt.packet_bytes_max_unauthenticated),
+        packet_bytes_max: size(mqtt.packet_bytes_max),
+        topic_alias_max: mqtt.topic_alias_max,
+        session_queue_type: match mqtt.durable_queue_type {
+            QueueType::Classic => SessionQueueType::Classic,
+            QueueType::Quorum => SessionQueueType::Quorum,
+        },
+        disconnect_on_unauthorized: mqtt.disconnect_on_unauthorized == Switch::On,
+        certificate_login: mqtt.certificate_login == Switch::On,
+        connect_timeout_ms: options.network.handshake_timeout_ms.unwrap_or(u64::MAX),
+        retained_count_max: size(mqtt.retained_count_max),
+        retained_bytes_max: size(mqtt.retained_bytes_max),
+        clock: clock.clone(),
+    }
+}

@@ -1,0 +1,245 @@
+//! CONNECT: who the client is, what it asks for, and what becomes of the session it had before.
+
+use std::sync::Arc;
+
+use broker::{Broker, Call, ConnectionInfo, LoginOutcome, Queue, User};
+use wire::amqp091::TableBuf;
+use wire::mqtt::{Connect, Property, Version, reason};
+
+use super::deliver::{AT_LEAST_ONCE, AT_MOST_ONCE};
+use super::errors::End;
+use super::settings::Settings;
+use super::work::{CLIENT_ID_BYTES_MAX, Work};
+use crate::Peer;
+
+/// A session that never ends, in seconds, as it is said on the wire.
+const NEVER_EXPIRES: u32 = u32::MAX;
+
+/// What a CONNECT asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wishes {
+    pub(crate) version: Version,
+    pub(crate) client_id: Box<str>,
+    /// The server has chosen the id.
+    pub(crate) is_assigned: bool,
+    pub(crate) clean_start: bool,
+    pub(crate) keep_alive_s: u16,
+    /// Seconds that the session outlives the connection; `None` is for ever.
+    pub(crate) expiry_s: Option<u32>,
+    pub(crate) receive_max: u16,
+    pub(crate) packet_bytes_max: usize,
+    pub(crate) alias_max: u16,
+    /// Reason strings are welcome.
+    pub(crate) wants_reasons: bool,
+}
+
+impl Wishes {
+    /// Of a CONNECT; `chosen` is the id for a client that gives none.
+    pub(crate) fn of(connect: &Connect<'_>, settings: &Settings, chosen: String) -> Result<Wishes, End> {
+        let is_v5 = connect.version == Version::V5;
+        let mut wishes = Wishes {
+            version: connect.version,
+            client_id: connect.client_id.into(),
+            is_assigned: false,
+            clean_start: connect.clean_start,
+            keep_alive_s: connect.keep_alive_s,
+            // Before version 5 a session that is not clean has no end of its own.
+            expiry_s: if is_v5 || connect.clean_start { Some(0) } else { None },
+            receive_max: u16::MAX,
+            packet_bytes_max: usize::MAX,
+            alias_max: 0,
+            wants_reasons: is_v5,
+        };
+        for property in connect.properties.iter() {
+            match property {
+                Property::SessionExpiryInterval(seconds) => {
+                    wishes.expiry_s = (seconds != NEVER_EXPIRES).then_some(seconds);
+                }
+                Property::ReceiveMaximum(max) => wishes.receive_max = max,
+                Property::MaximumPacketSize(max) => wishes.packet_bytes_max = max as usize,
+                Property::TopicAliasMaximum(max) => wishes.alias_max = max.min(settings.topic_alias_max),
+                Property::RequestProblemInformation(wanted) => wishes.wants_reasons = wanted == 1,
+                Property::AuthenticationMethod(method) => {
+                    let text = format!("authentication method '{method}' is not known");
+                    return Err(End::new(reason::BAD_AUTHENTICATION_METHOD, text));
+                }
+                _ => {}
+            }
+        }
+        wishes.expiry_s = within(wishes.expiry_s, settings.session_expiry_max_s);
+        if connect.client_id.is_empty() {
+            if !is_v5 && !connect.clean_start {
+                return Err(End::new(
+                    reason::CLIENT_IDENTIFIER_NOT_VALID,
+                    "a session that is not clean needs a client id",
+                ));
+            }
+            (wishes.client_id, wishes.is_assigned) = (chosen.into(), true);
+        }
+        if wishes.client_id.len() > CLIENT_ID_BYTES_MAX {
+            let text = format!("client id of more than {CLIENT_ID_BYTES_MAX} bytes");
+            return Err(End::new(reason::CLIENT_IDENTIFIER_NOT_VALID, text));
+        }
+        Ok(wishes)
+    }
+
+    /// What listings show of the client.
+    pub(crate) fn client_properties(&self) -> Vec<u8> {
+        let mut properties = TableBuf::new();
+        properties.push_str("product", "MQTT client").push_str("client_id", self.client_id.as_bytes());
+        properties.into_raw()
+    }
+}
+
+/// A session's time within what is allowed.
+pub(crate) fn within(wanted_s: Option<u32>, max_s: Option<u32>) -> Option<u32> {
+    match (wanted_s, max_s) {
+        (Some(wanted), Some(max)) => Some(wanted.min(max)),
+        (wanted, max) => wanted.or(max),
+    }
+}
+
+/// What version 5 calls a session's time.
+pub(crate) fn on_the_wire(expiry_s: Option<u32>) -> u32 {
+    expiry_s.unwrap_or(NEVER_EXPIRES)
+}
+
+/// The protocol's name in listings.
+pub(crate) const fn protocol_name(version: Version) -> &'static str {
+    match version {
+        Version::V31 => "MQTT 3.1.0",
+        Version::V311 => "MQTT 3.1.1",
+        Version::V5 => "MQTT 5.0",
+    }
+}
+
+/// Logs the client in: its user, and the vhost that it asks for.
+pub(crate) fn login(
+    broker: &Broker,
+    settings: &Settings,
+    peer: &Peer,
+    connect: &Connect<'_>,
+    info: &ConnectionInfo,
+) -> Result<(Arc<User>, String), End> {
+    let by_certificate = settings.certificate_login && connect.user_name.is_none();
+    if let Some(name) = peer.certificate_name.as_deref().filter(|_| by_certificate) {
+        let known = broker.authenticate_proved(name, peer.is_loopback());
+        return told(broker, info, name, "EXTERNAL", known).map(|user| (user, settings.vhost.clone()));
+    }
+    let (name, password) = match (connect.user_name, connect.password, &settings.anonymous) {
+        (Some(name), Some(password), _) => (name, password),
+        (None, None, Some((name, password))) => (name.as_str(), password.as_bytes()),
+        (name, ..) => {
+            return told(broker, info, name.unwrap_or_default(), "PLAIN", None)
+                .map(|user| (user, settings.vhost.clone()));
+        }
+    };
+    let (vhost, name) = vhost_and_user(broker, settings, name);
+    let known = broker.authenticate(name, password, peer.is_loopback());
+    told(broker, info, name, "PLAIN", known).map(|user| (user, vhost))
+}
+
+/// `vhost:user`: what stands before the last colon is a vhost, if there is one of that name.
+fn vhost_and_user<'a>(broker: &Broker, settings: &Settings, name: &'a str) -> (String, &'a str) {
+    match name.rsplit_once(':') {
+        Some((vhost, user)) if broker.vhost(vhost).is_some() => (vhost.to_owned(), user),
+        _ => (settings.vhost.clone(), name),
+    }
+}
+
+fn told(
+    broker: &Broker,
+    info: &ConnectionInfo,
+    name: &str,
+    mechanism: &str,
+    known: Option<Arc<User>>,
+) -> Result<Arc<User>, End> {
+    let outcome = if known.is_some() { LoginOutcome::Succeeded } else { LoginOutcome::Refused };
+    broker.login_tried(info, name, mechanism, outcome);
+    let refused = || End::new(reason::BAD_USER_NAME_OR_PASSWORD, "user name or password is wrong");
+    known.ok_or_else(refused)
+}
+
+/// A session that is open.
+pub(crate) struct Opened {
+    /// There was one before.
+    pub(crate) session_present: bool,
+    pub(crate) sources: Vec<(u32, Arc<Queue>)>,
+}
+
+/// Waits for the client id, ends the session of before or goes on with it.
+pub(crate) async fn open(work: Arc<Work>, granted: Call<()>, clean_start: bool) -> Result<Opened, End> {
+    granted.await;
+    let mut opened = Opened { session_present: false, sources: Vec::new() };
+    for token in [AT_MOST_ONCE, AT_LEAST_ONCE] {
+        if clean_start {
+            work.delete(&work.queue_name(token)).await;
+        } else if work.has_queue(token) {
+            opened.session_present = true;
+            let filters = work.bound(token);
+            work.with_side(|side| filters.into_iter().for_each(|filter| drop(side.filters.put(filter))));
+            opened.sources.push((token, work.attach(token).await?));
+        }
+    }
+    Ok(opened)
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::mqtt::Properties;
+
+    use super::super::work::ENDS_WITH_CONNECTION;
+    use super::*;
+
+    fn connect<'a>(version: Version, clean_start: bool, properties: &'a [Property<'a>]) -> Connect<'a> {
+        Connect {
+            version,
+            clean_start,
+            keep_alive_s: 10,
+            properties: Properties::of(properties),
+            client_id: "c",
+            will: None,
+            user_name: None,
+            password: None,
+        }
+    }
+
+    fn expiry(version: Version, clean_start: bool, properties: &[Property<'_>]) -> Option<u32> {
+        let connect = connect(version, clean_start, properties);
+        Wishes::of(&connect, &Settings::default(), String::new()).unwrap().expiry_s
+    }
+
+    #[test]
+    fn sessions_last_as_long_as_asked_for_within_what_is_allowed() {
+        assert_eq!(expiry(Version::V311, true, &[]), ENDS_WITH_CONNECTION);
+        assert_eq!(expiry(Version::V311, false, &[]), Some(86_400));
+        assert_eq!(expiry(Version::V5, false, &[]), ENDS_WITH_CONNECTION);
+        assert_eq!(expiry(Version::V5, true, &[Property::SessionExpiryInterval(7)]), Some(7));
+        assert_eq!(
+            expiry(Version::V5, true, &[Property::SessionExpiryInterval(NEVER_EXPIRES)]),
+            Some(86_400)
+        );
+        assert_eq!((within(None, None), within(Some(5), None)), (None, Some(5)));
+    }
+
+    #[test]
+    fn clients_without_a_name_get_one_if_their_session_is_clean() {
+        let nameless = |version, clean_start| {
+            let connect = Connect { client_id: "", ..connect(version, clean_start, &[]) };
+            Wishes::of(&connect, &Settings::default(), "chosen".into())
+        };
+        assert!(nameless(Version::V311, false).is_err());
+        for wishes in [nameless(Version::V311, true), nameless(Version::V5, false)] {
+            let wishes = wishes.unwrap();
+            assert_eq!((&*wishes.client_id, wishes.is_assigned), ("chosen", true));
+        }
+    }
+
+    #[test]
+    fn a_client_id_must_fit_into_the_name_of_a_queue() {
+        let long = "x".repeat(CLIENT_ID_BYTES_MAX + 1);
+        let connect = Connect { client_id: &long, ..connect(Version::V5, true, &[]) };
+        let refused = Wishes::of(&connect, &Settings::default(), String::new()).unwrap_err();
+        assert_eq!(refused.code, reason::CLIENT_IDENTIFIER_NOT_VALID);
+    }
+}

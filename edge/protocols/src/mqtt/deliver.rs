@@ -1,0 +1,443 @@
+//! The delivery side of a connection: where messages come from, how they become packets, what is on its way. It lives under the
+//! outbox's lock, so a queue cell hands over a whole run of deliveries with one lock.
+//!
+//! Refuses to know the broker: queues appear as numbers of sources only.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use broker::{ConfirmRange, ConfirmSink, Delivery, DeliveryTotals, MessageSeq, SessionHold};
+use message::Format;
+use message::mqtt::{Mqtt, of_amqp091, push_topic};
+use platform::Clock;
+use wire::mqtt::{Properties, Property, Publish, Qos, VarNumber, Version, reason};
+
+use super::acks::{Acks, Confirmed};
+use super::inflight::{Entry, Inflight, Stage};
+use super::subscriptions::{Filters, Hit};
+use crate::outbox::Outbox;
+
+/// The source of messages for subscriptions of QoS 0.
+pub(crate) const AT_MOST_ONCE: u32 = 1;
+/// The source of messages for the others.
+pub(crate) const AT_LEAST_ONCE: u32 = 2;
+/// The first of those that sessions share.
+pub(crate) const SHARED_FIRST: u32 = 3;
+
+/// Where messages come from: a queue that the session consumes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Source {
+    /// Its deliveries are settled.
+    pub(crate) ack_required: bool,
+    /// What does not fit into the output is dropped: the queue ends with the connection anyway.
+    pub(crate) drops: bool,
+    /// It was refused a delivery.
+    pub(crate) paused: bool,
+}
+
+/// QoS 2 messages that are half done. They outlive the connection with their session, until the node stops.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Marks {
+    /// Packet ids of messages that have arrived and are not released yet.
+    pub(crate) received: HashSet<u16>,
+    /// Packet ids of messages that the client has, and that are not completed yet.
+    pub(crate) released: Vec<u16>,
+}
+
+impl Marks {
+    /// Whether there is nothing to remember.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.received.is_empty() && self.released.is_empty()
+    }
+}
+
+/// What changes together with the output.
+pub(crate) struct Side {
+    pub(crate) version: Version,
+    /// Largest packet that the client takes, bytes.
+    pub(crate) packet_bytes_max: usize,
+    /// Messages of QoS 1 and 2 on their way, at most.
+    pub(crate) receive_max: u16,
+    /// The exchange of topics.
+    pub(crate) exchange: Box<[u8]>,
+    /// What [`Mqtt::sender`] of the client's own messages is.
+    pub(crate) me: u64,
+    pub(crate) filters: Filters,
+    pub(crate) inflight: Inflight,
+    pub(crate) acks: Acks,
+    pub(crate) marks: Marks,
+    /// Deliveries that need no answer of the client: to be settled.
+    pub(crate) done: Vec<(u32, MessageSeq)>,
+    /// Sources whose queue is gone.
+    pub(crate) cancelled: Vec<u32>,
+    pub(crate) counted: DeliveryTotals,
+    sources: Vec<Option<Source>>,
+    aliases: Aliases,
+    scratch: Scratch,
+}
+
+/// Topic aliases for the client.
+#[derive(Default)]
+struct Aliases {
+    max: u16,
+    topics: Vec<Box<str>>,
+}
+
+impl Aliases {
+    /// The alias of a topic, and whether the client knows it already.
+    fn of(&mut self, topic: &str) -> Option<(u16, bool)> {
+        if let Some(at) = self.topics.iter().position(|known| **known == *topic) {
+            return Some((at as u16 + 1, true));
+        }
+        if self.topics.len() >= usize::from(self.max) {
+            return None;
+        }
+        self.topics.push(topic.into());
+        Some((self.topics.len() as u16, false))
+    }
+}
+
+/// Buffers that are used again.
+#[derive(Default)]
+struct Scratch {
+    topic: String,
+    crossed: Vec<u8>,
+    properties: Vec<u8>,
+    ids: Vec<u32>,
+}
+
+/// What became of a delivery.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pushed {
+    /// It is on its way.
+    Sent,
+    /// It is not for the client, and done.
+    Passed,
+    /// It has to wait.
+    Refused,
+}
+
+impl Side {
+    pub(crate) fn new() -> Side {
+        Side {
+            version: Version::V311,
+            packet_bytes_max: usize::MAX,
+            receive_max: u16::MAX,
+            exchange: Box::default(),
+            me: 0,
+            filters: Filters::default(),
+            inflight: Inflight::default(),
+            acks: Acks::default(),
+            marks: Marks::default(),
+            done: Vec::new(),
+            cancelled: Vec::new(),
+            counted: DeliveryTotals::default(),
+            sources: Vec::new(),
+            aliases: Aliases::default(),
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// Aliases that the client takes.
+    pub(crate) fn set_alias_max(&mut self, max: u16) {
+        self.aliases.max = max;
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let Scratch { topic, crossed, properties, ids } = &self.scratch;
+        self.filters.heap_bytes()
+            + self.inflight.heap_bytes()
+            + self.acks.heap_bytes()
+            + self.sources.capacity() * size_of::<Option<Source>>()
+            + topic.capacity()
+            + crossed.capacity()
+            + properties.capacity()
+            + ids.capacity() * size_of::<u32>()
+    }
+
+    /// Gives buffers back that nothing is in.
+    pub(crate) fn release_scratch(&mut self) {
+        self.scratch = Scratch::default();
+        self.done = Vec::new();
+    }
+
+    /// A source from now on.
+    pub(crate) fn attach(&mut self, token: u32, source: Source) {
+        let at = token as usize - 1;
+        if self.sources.len() <= at {
+            self.sources.resize(at + 1, None);
+        }
+        self.sources[at] = Some(source);
+    }
+
+    /// It is none any more.
+    pub(crate) fn detach(&mut self, token: u32) {
+        if let Some(source) = self.sources.get_mut(token as usize - 1) {
+            *source = None;
+        }
+    }
+
+    /// A token for one more shared source.
+    pub(crate) fn free_token(&self) -> u32 {
+        let is_free = |token: &u32| self.sources.get(*token as usize - 1).is_none_or(Option::is_none);
+        (SHARED_FIRST..).find(is_free).expect("fewer sources than numbers")
+    }
+
+    /// Takes the sources that were refused something, if there is room in the window.
+    pub(crate) fn take_paused(&mut self, out: &mut Vec<u32>) {
+        if self.inflight.len() >= usize::from(self.receive_max) {
+            return;
+        }
+        for (token, source) in (1..).zip(&mut self.sources) {
+            if let Some(source) = source
+                && std::mem::take(&mut source.paused)
+            {
+                out.push(token);
+            }
+        }
+    }
+
+    /// Makes packets of the front of a run; how many were taken.
+    fn deliver(
+        &mut self,
+        out: &mut Vec<u8>,
+        limit: usize,
+        token: u32,
+        run: &[Delivery<'_>],
+        clock: &dyn Clock,
+    ) -> usize {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut taken = 0;
+        for delivery in run {
+            match self.push(out, limit, token, delivery, &mut scratch, clock) {
+                Pushed::Refused => break,
+                Pushed::Sent => {}
+                Pushed::Passed => {
+                    if self.sources[token as usize - 1].is_some_and(|source| source.ack_required) {
+                        self.done.push((token, delivery.seq));
+                    }
+                }
+            }
+            taken += 1;
+        }
+        self.scratch = scratch;
+        taken
+    }
+
+    fn pause(&mut self, token: u32) -> Pushed {
+        if let Some(Some(source)) = self.sources.get_mut(token as usize - 1) {
+            source.paused = true;
+        }
+        Pushed::Refused
+    }
+
+    /// Makes the packet of one delivery.
+    fn push(
+        &mut self,
+        out: &mut Vec<u8>,
+        limit: usize,
+        token: u32,
+        delivery: &Delivery<'_>,
+        scratch: &mut Scratch,
+        clock: &dyn Clock,
+    ) -> Pushed {
+        let Some(Some(source)) = self.sources.get(token as usize - 1).copied() else {
+            return Pushed::Refused;
+        };
+        let Scratch { topic, crossed, properties, ids } = scratch;
+        let message = &delivery.message;
+        crossed.clear();
+        let carried;
+        let mut body = message.body;
+        let mqtt = match message.format() {
+            Format::Mqtt => Mqtt::of(message.properties).unwrap_or_default(),
+            Format::Amqp091 => of_amqp091(message.properties, crossed),
+            Format::Amqp10 => {
+                carried = message.in_amqp091();
+                body = &carried.body;
+                of_amqp091(&carried.properties, crossed)
+            }
+        };
+        if out.len() >= limit {
+            return if source.drops && !mqtt.is_copy { Pushed::Passed } else { self.pause(token) };
+        }
+        let topic = match mqtt.topic {
+            Some(topic) => topic,
+            None => {
+                topic.clear();
+                push_topic(message.routing_key, false, topic);
+                &*topic
+            }
+        };
+        ids.clear();
+        let is_foreign = !mqtt.is_copy && *message.exchange != *self.exchange;
+        let Some(hit) = self.filters.look(token, topic, ids).or(is_foreign.then_some(FOREIGN)) else {
+            return Pushed::Passed;
+        };
+        if hit.no_local && mqtt.sender == Some(self.me) {
+            return Pushed::Passed;
+        }
+        let left_s = mqtt.received_ms.and_then(|_| mqtt.expiry_left_s(clock.wall_ms()));
+        if left_s == Some(0) {
+            return Pushed::Passed;
+        }
+        let qos = if source.ack_required { mqtt.qos.min(hit.qos) } else { Qos::AtMostOnce };
+        let mut packet_id = 0;
+        if qos != Qos::AtMostOnce {
+            if self.inflight.len() >= usize::from(self.receive_max) {
+                return self.pause(token);
+            }
+            match self.inflight.id_for(token == AT_LEAST_ONCE, delivery.seq) {
+                Some(id) => packet_id = id,
+                None => return self.pause(token),
+            }
+        }
+        properties.clear();
+        if self.version == Version::V5 {
+            push_properties(&mqtt, left_s, ids, properties);
+        }
+        let packet_bytes = body.len() + topic.len() + properties.len() + PACKET_BYTES;
+        if packet_bytes > self.packet_bytes_max {
+            return Pushed::Passed;
+        }
+        let mut topic_sent = topic;
+        if self.aliases.max > 0
+            && let Some((alias, is_known)) = self.aliases.of(topic)
+        {
+            Property::TopicAlias(alias).encode(properties);
+            topic_sent = if is_known { "" } else { topic };
+        }
+        let publish = Publish {
+            dup: delivery.redelivered && qos != Qos::AtMostOnce,
+            qos,
+            retain: mqtt.is_copy || (hit.retain_as_published && mqtt.retain),
+            topic: topic_sent,
+            packet_id,
+            properties: Properties::from_raw(properties),
+            payload: body,
+        };
+        publish.encode(self.version, out);
+        self.note(token, source, delivery, qos, packet_id);
+        Pushed::Sent
+    }
+
+    /// A packet is on its way.
+    fn note(&mut self, token: u32, source: Source, delivery: &Delivery<'_>, qos: Qos, packet_id: u16) {
+        let stage = match qos {
+            Qos::AtMostOnce => None,
+            Qos::AtLeastOnce => Some(Stage::Ack),
+            Qos::ExactlyOnce => Some(Stage::Receive),
+        };
+        match stage {
+            Some(stage) => {
+                self.inflight.add(packet_id, Entry { token, seq: delivery.seq, stage });
+                self.counted.delivered += 1;
+            }
+            None => {
+                self.counted.delivered_no_ack += 1;
+                if source.ack_required {
+                    self.done.push((token, delivery.seq));
+                }
+            }
+        }
+        self.counted.redelivered += u64::from(delivery.redelivered);
+    }
+}
+
+/// Bytes of a PUBLISH beside topic, properties and payload, at most: type, two lengths, packet id, length of the topic, topic alias.
+const PACKET_BYTES: usize = 1 + 4 + 4 + 2 + 2 + 3;
+
+/// What messages are delivered with that came another way than by the exchange of topics.
+const FOREIGN: Hit = Hit { qos: Qos::ExactlyOnce, retain_as_published: false, no_local: false };
+
+/// Properties as they are delivered: with what is left of the expiry, and the identifiers of the subscriptions.
+fn push_properties(mqtt: &Mqtt<'_>, left_s: Option<u32>, ids: &[u32], out: &mut Vec<u8>) {
+    for property in mqtt.properties.iter() {
+        match (property, left_s) {
+            (Property::MessageExpiryInterval(_), Some(left_s)) => {
+                Property::MessageExpiryInterval(left_s).encode(out);
+            }
+            (other, _) => other.encode(out),
+        }
+    }
+    ids.iter().for_each(|id| Property::SubscriptionIdentifier(VarNumber(*id)).encode(out));
+}
+
+/// Where the broker's queues hand deliveries over.
+pub(crate) struct Sink {
+    pub(crate) outbox: Arc<Outbox<Side>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// The session is to look at [`Side::done`] and [`Side::cancelled`].
+    pub(crate) has_news: AtomicBool,
+}
+
+impl Sink {
+    fn tell(&self) {
+        self.has_news.store(true, Ordering::Release);
+        self.outbox.wake();
+    }
+}
+
+impl broker::ConsumerSink for Sink {
+    fn deliver(&self, token: u32, run: &[Delivery<'_>]) -> usize {
+        let (taken, has_done) = self.outbox.write(|output| {
+            let (bytes, side, limit) = output.parts();
+            let before = bytes.len();
+            let taken = side.deliver(bytes, limit, token, run, &*self.clock);
+            let (delivered, has_done) = (bytes.len() - before, !side.done.is_empty());
+            output.note_delivered(delivered);
+            (taken, has_done)
+        });
+        if has_done {
+            self.tell();
+        }
+        taken
+    }
+
+    fn cancelled(&self, token: u32) {
+        self.outbox.lock().state().cancelled.push(token);
+        self.tell();
+    }
+
+    fn hold(&self, token: u32) -> SessionHold {
+        let mut output = self.outbox.lock();
+        let side = output.state();
+        let (unacked, prefetch) = (side.inflight.len(), side.receive_max);
+        match side.sources.get(token as usize - 1).copied().flatten() {
+            None => SessionHold::Gone,
+            Some(Source { paused: false, .. }) => SessionHold::None,
+            Some(_) if unacked >= usize::from(prefetch) => {
+                SessionHold::ChannelPrefetch { unacked: unacked as u32, prefetch: prefetch.into() }
+            }
+            Some(_) => SessionHold::Output { pending_bytes: output.pending_bytes() as u64 },
+        }
+    }
+}
+
+/// Where confirms of a connection's publishes go.
+pub(crate) struct Confirms {
+    pub(crate) outbox: Arc<Outbox<Side>>,
+    pub(crate) which: Confirmed,
+}
+
+impl ConfirmSink for Confirms {
+    fn confirmed(&self, range: ConfirmRange) {
+        self.outbox.write(|output| {
+            let (bytes, side, _) = output.parts();
+            side.acks.settle(self.which, &range);
+            write_acks(side, bytes);
+        });
+    }
+}
+
+/// Writes acknowledgements that can be said. Messages of QoS 2 that were taken are remembered until they are released.
+pub(crate) fn write_acks(side: &mut Side, out: &mut Vec<u8>) {
+    let Side { acks, marks, version, .. } = side;
+    acks.write(*version, out, |answered| {
+        if answered.qos == Qos::ExactlyOnce && answered.code < reason::UNSPECIFIED_ERROR {
+            marks.received.insert(answered.packet_id);
+        }
+    });
+}

@@ -1,0 +1,24 @@
+//! MQTT 3.1, 3.1.1 and 5, the server's side.
+//!
+//! Principal type: [`Session`], one connection. A subscription is a binding of the session's queue to the exchange of topics, as in
+//! RabbitMQ, so messages cross between MQTT and AMQP by routing alone. The way of a packet: `session.rs` (phases) → `publish.rs` or
+//! `subscribe.rs`. What comes back from queues goes through `deliver.rs` and `acks.rs` straight into the outbox. What waits for
+//! the broker is written as futures in `work.rs`, `connect.rs` and `subscribe.rs`, which the session polls.
+
+mod acks;
+mod connect;
+mod control;
+mod deliver;
+mod errors;
+mod inflight;
+mod publish;
+mod running;
+mod session;
+mod settings;
+mod subscribe;
+mod subscriptions;
+mod will;
+mod work;
+
+pub use session::{Door, Session};
+pub use settings::{SessionQueueType, Settings};

@@ -1,0 +1,298 @@
+//! An open connection: what is on the way to the broker, and what it holds there.
+//!
+//! Refuses to know packets' bytes, keep alive and how the socket is driven; `session.rs` does.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+
+use broker::{ClientClaim, PublishChannel, PublishCounters, Publisher, Queue, SettleHow, SettleRun};
+use wire::mqtt::{Ack, Packet, reason};
+
+use super::acks::Confirmed;
+use super::connect::Wishes;
+use super::deliver::{AT_LEAST_ONCE, AT_MOST_ONCE, Confirms};
+use super::inflight::{Entry, Stage};
+use super::will::Will;
+use super::work::{ENDS_WITH_CONNECTION, Work};
+use crate::OUTPUT_BYTES_LOW;
+use crate::outbox::OutputBytes;
+
+/// Numbers of the two ways to publish, in traces.
+const WITHOUT_ACKS: u16 = 0;
+const WITH_ACKS: u16 = 1;
+
+/// An open connection.
+pub(crate) struct Running {
+    pub(crate) work: Arc<Work>,
+    pub(crate) wishes: Wishes,
+    pub(crate) publisher: Publisher,
+    pub(crate) without_acks: PublishChannel,
+    pub(crate) with_acks: PublishChannel,
+    /// Topics of the client's aliases.
+    pub(crate) aliases: Vec<Option<Box<str>>>,
+    pub(crate) will: Option<Will>,
+    /// Seconds that the session outlives the connection: as CONNECT said, or DISCONNECT.
+    pub(crate) expiry_s: Option<u32>,
+    /// Queues by number of source - 1.
+    sources: Vec<Option<Arc<Queue>>>,
+    /// Acknowledged deliveries that their queues do not know of yet.
+    settled: Vec<(u32, SettleRun)>,
+    pub(crate) publisher_full: bool,
+    pub(crate) output_full: bool,
+    /// It has published while an alarm is on: nothing is read until all are off.
+    pub(crate) held: bool,
+    has_freed_window: bool,
+    pub(crate) key: Vec<u8>,
+    pub(crate) stored: Vec<u8>,
+    /// The client id, until all the rest is given back.
+    _claim: ClientClaim,
+}
+
+impl Running {
+    pub(crate) fn new(work: Arc<Work>, wishes: Wishes, claim: ClientClaim) -> Running {
+        let mut with_acks = PublishChannel::numbered(WITH_ACKS);
+        let confirms = Confirms { outbox: work.sink.outbox.clone(), which: Confirmed::Routed };
+        with_acks.enable_confirms(Arc::new(confirms));
+        Running {
+            publisher: Publisher::new(&work.broker, &work.principal),
+            without_acks: PublishChannel::numbered(WITHOUT_ACKS),
+            with_acks,
+            aliases: Vec::new(),
+            will: None,
+            expiry_s: wishes.expiry_s,
+            sources: Vec::new(),
+            settled: Vec::new(),
+            publisher_full: false,
+            output_full: false,
+            held: false,
+            has_freed_window: false,
+            key: Vec::new(),
+            stored: Vec::new(),
+            _claim: claim,
+            work,
+            wishes,
+        }
+    }
+
+    /// What was published, for listings.
+    pub(crate) fn counters(&self) -> Vec<Arc<PublishCounters>> {
+        vec![self.without_acks.counters(), self.with_acks.counters()]
+    }
+
+    /// Whether parsing must stop.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.publisher_full || self.output_full || self.held
+    }
+
+    /// Writes a packet.
+    pub(crate) fn write(&self, packet: &Packet<'_>) {
+        packet.encode(self.wishes.version, self.work.sink.outbox.lock().bytes());
+    }
+
+    /// The session consumes from these queues from now on.
+    pub(crate) fn attach(&mut self, sources: Vec<(u32, Arc<Queue>)>) {
+        for (token, queue) in sources {
+            let at = token as usize - 1;
+            if self.sources.len() <= at {
+                self.sources.resize(at + 1, None);
+            }
+            queue.resume(self.work.consumer(token));
+            self.sources[at] = Some(queue);
+        }
+    }
+
+    /// Which of its own sources the session has.
+    pub(crate) fn has_source(&self) -> [bool; 2] {
+        [AT_MOST_ONCE, AT_LEAST_ONCE].map(|token| self.source(token).is_some())
+    }
+
+    fn source(&self, token: u32) -> Option<&Arc<Queue>> {
+        self.sources.get(token as usize - 1)?.as_ref()
+    }
+
+    /// The session stops consuming from a shared queue; what it has of it goes back. The last one deletes it.
+    pub(crate) fn detach(&mut self, token: u32) {
+        self.submit();
+        let Some(queue) = self.sources.get_mut(token as usize - 1).and_then(Option::take) else { return };
+        drop(queue.cancel(self.work.consumer(token)));
+        let left = self.work.with_side(|side| {
+            side.detach(token);
+            side.inflight.take_of(token)
+        });
+        let runs = left.iter().filter(|entry| entry.stage != Stage::Complete).map(|entry| self.run(*entry));
+        queue.settle(SettleHow::Requeue, &runs.collect::<Vec<_>>());
+        drop(self.work.begin_delete(&String::from_utf8_lossy(queue.name()), true));
+    }
+
+    fn run(&self, Entry { token, seq, .. }: Entry) -> SettleRun {
+        SettleRun { consumer: Some(self.work.consumer(token)), first: seq, count: 1 }
+    }
+
+    /// PUBACK.
+    pub(crate) fn acknowledged(&mut self, id: u16) {
+        self.settle_if(id, Stage::Ack);
+    }
+
+    /// PUBREC: the client has the message. It is answered whether it is known or not.
+    pub(crate) fn received(&mut self, ack: &Ack<'_>) {
+        let id = ack.packet_id;
+        if ack.reason_code >= reason::UNSPECIFIED_ERROR {
+            return self.settle_if(id, Stage::Receive);
+        }
+        let is_released = self.work.with_side(|side| match side.inflight.get(id) {
+            Some(entry) if entry.stage == Stage::Receive => {
+                let message = *entry;
+                entry.stage = Stage::Complete;
+                side.done.push((message.token, message.seq));
+                side.marks.released.push(id);
+                true
+            }
+            Some(entry) => entry.stage == Stage::Complete,
+            None => side.marks.released.contains(&id),
+        });
+        let reason_code = if is_released { reason::SUCCESS } else { reason::PACKET_IDENTIFIER_NOT_FOUND };
+        self.write(&Packet::PubRel(Ack { packet_id: id, reason_code, ..Ack::default() }));
+        self.work.sink.has_news.store(true, Ordering::Release);
+    }
+
+    /// PUBCOMP.
+    pub(crate) fn completed(&mut self, id: u16) {
+        self.work.with_side(|side| {
+            side.marks.released.retain(|released| *released != id);
+            if side.inflight.get(id).is_some_and(|entry| entry.stage == Stage::Complete) {
+                side.inflight.remove(id);
+                side.counted.acked += 1;
+            }
+        });
+        self.has_freed_window = true;
+    }
+
+    /// PUBREL: the client will not send the message again.
+    pub(crate) fn released(&mut self, id: u16) {
+        let was_known = self.work.with_side(|side| side.marks.received.remove(&id));
+        let reason_code = if was_known { reason::SUCCESS } else { reason::PACKET_IDENTIFIER_NOT_FOUND };
+        self.write(&Packet::PubComp(Ack { packet_id: id, reason_code, ..Ack::default() }));
+    }
+
+    fn settle_if(&mut self, id: u16, stage: Stage) {
+        let entry = self.work.with_side(|side| match side.inflight.get(id) {
+            Some(entry) if entry.stage == stage => {
+                side.counted.acked += 1;
+                side.inflight.remove(id)
+            }
+            _ => None,
+        });
+        if let Some(entry) = entry {
+            self.add(entry.token, self.run(entry));
+            self.has_freed_window = true;
+        }
+    }
+
+    /// One more settled delivery; neighbours in their queue are one run.
+    fn add(&mut self, token: u32, run: SettleRun) {
+        match self.settled.last_mut() {
+            Some((of, last)) if *of == token && last.first.0 + u64::from(last.count) == run.first.0 => {
+                last.count += run.count;
+            }
+            _ => self.settled.push((token, run)),
+        }
+    }
+
+    /// Hands publishes and settlements to the queues.
+    pub(crate) fn submit(&mut self) {
+        self.publisher.flush();
+        self.take_done();
+        while let Some((token, _)) = self.settled.first() {
+            let token = *token;
+            let of_token = |it: &mut (u32, SettleRun)| it.0 == token;
+            let runs: Vec<_> = self.settled.extract_if(.., of_token).map(|(_, run)| run).collect();
+            if let Some(queue) = self.source(token) {
+                queue.settle(SettleHow::Ack, &runs);
+            }
+        }
+    }
+
+    /// Deliveries that need no answer.
+    fn take_done(&mut self) {
+        if !self.work.sink.has_news.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let done = self.work.with_side(|side| std::mem::take(&mut side.done));
+        for (token, seq) in done {
+            let run = SettleRun { consumer: Some(self.work.consumer(token)), first: seq, count: 1 };
+            self.add(token, run);
+        }
+    }
+
+    /// Everything that one read brought goes to the queues.
+    pub(crate) fn end_batch(&mut self) {
+        self.submit();
+        if self.has_freed_window {
+            self.has_freed_window = false;
+            self.resume_paused();
+        }
+        self.publisher_full = self.publisher.poll_ready(&mut Context::from_waker(Waker::noop())).is_pending();
+        self.output_full = self.work.sink.outbox.is_full();
+    }
+
+    /// Drives what is awaited. Ready when parsing may go on.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.work.sink.has_news.load(Ordering::Acquire) {
+            self.submit();
+        }
+        if self.publisher_full {
+            self.publisher_full = self.publisher.poll_ready(cx).is_pending();
+        }
+        if self.is_stalled() { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    /// A queue of the session that was deleted by somebody else.
+    pub(crate) fn take_cancelled(&mut self) -> Option<u32> {
+        self.work.with_side(|side| side.cancelled.pop())
+    }
+
+    /// Resumes sources that were refused a delivery, if there is room now.
+    pub(crate) fn resume_paused(&mut self) {
+        let mut paused = Vec::new();
+        {
+            let mut output = self.work.sink.outbox.lock();
+            if output.pending_bytes() < OUTPUT_BYTES_LOW {
+                output.state().take_paused(&mut paused);
+            }
+        }
+        for token in paused {
+            if let Some(queue) = self.source(token) {
+                queue.resume(self.work.consumer(token));
+            }
+        }
+    }
+
+    /// The output has been written out.
+    pub(crate) fn output_drained(&mut self) {
+        self.output_full = false;
+        self.resume_paused();
+    }
+
+    /// The connection ends: what is unacknowledged goes back to its queues, and the session ends if it does not outlive it.
+    pub(crate) fn release(&mut self) {
+        self.submit();
+        let mut left = self.work.with_side(|side| side.inflight.take_all());
+        left.retain(|(_, entry)| entry.stage != Stage::Complete);
+        for (token, queue) in (1..).zip(std::mem::take(&mut self.sources)) {
+            let Some(queue) = queue else { continue };
+            drop(queue.cancel(self.work.consumer(token)));
+            let of_queue = left.iter().filter(|(_, entry)| entry.token == token);
+            let runs: Vec<_> = of_queue.map(|(_, entry)| self.run(*entry)).collect();
+            queue.settle(SettleHow::Fail, &runs);
+            if token >= super::deliver::SHARED_FIRST && self.expiry_s == ENDS_WITH_CONNECTION {
+                drop(self.work.begin_delete(&String::from_utf8_lossy(queue.name()), true));
+            }
+        }
+        self.publish_will();
+        if self.expiry_s == ENDS_WITH_CONNECTION {
+            self.work.delete_lasting();
+        }
+        self.work.broker.close_connection(&self.work.principal);
+    }
+}

@@ -1,0 +1,570 @@
+//! One MQTT connection: phases, the packet loop, keep alive, its end.
+//!
+//! Refuses to know sockets and tasks: [`crate::Session`] says what drives it.
+
+use std::collections::hash_map::DefaultHasher;
+use std::future::Future;
+use std::hash::{Hash, Hasher};
+use std::pin::Pin;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll};
+
+use broker::{Broker, ConnectionInfo, OpenError, Principal, Stage, User};
+use platform::profile::{self, NameId, SessionScope};
+use wire::mqtt::{
+    ConnAck, Connect, Disconnect, Packet, Parsed, Properties, Property, SubAck, UnsubAck, Version,
+    parse_frame, reason,
+};
+
+use super::connect::{Opened, Wishes, login, on_the_wire, open, protocol_name, within};
+use super::control::Control;
+use super::deliver::{Side, Sink};
+use super::errors::{End, connack_code};
+use super::running::Running;
+use super::settings::Settings;
+use super::subscribe::{Changed, Wanted, subscribe, unsubscribe};
+use super::will::Will;
+use super::work::{ENDS_WITH_CONNECTION, Work};
+use crate::outbox::{Outbox, OutputBytes};
+use crate::{Now, Peer, Progress};
+
+mod driven;
+
+pub use driven::Door;
+
+/// The name of the protocol in profiles.
+static PROTOCOL: LazyLock<NameId> = LazyLock::new(|| profile::intern("MQTT"));
+
+/// How long a client may take to end the stream that was told that its connection ends, milliseconds.
+const CLOSE_TIMEOUT_MS: u64 = 3_000;
+
+/// How long another connection may take to let go of the client id, milliseconds.
+const CLAIM_TIMEOUT_MS: u64 = 5_000;
+
+/// Of an incomplete packet so many more bytes are asked for at once, at most: memory follows what arrives, not what a length says.
+const MORE_BYTES_MAX: usize = 256 << 10;
+
+/// Output buffers above this are given back when nothing was written for a whole interval between ticks.
+const IDLE_BUFFER_BYTES_KEPT: usize = 1024;
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// CONNECT is awaited.
+    Connect,
+    /// The session is being made or found.
+    Opening,
+    Running,
+    Draining,
+    Closed,
+}
+
+impl Phase {
+    const fn name(self) -> &'static str {
+        match self {
+            Phase::Connect | Phase::Opening => "starting",
+            Phase::Running => "running",
+            Phase::Draining => "closing",
+            Phase::Closed => "closed",
+        }
+    }
+}
+
+/// What a wait has brought.
+enum Done {
+    Opened(Result<Opened, End>),
+    Subscribed(Changed),
+    Unsubscribed(Changed),
+}
+
+/// Something that the session waits for; nothing is read meanwhile.
+type Wait = Pin<Box<dyn Future<Output = Done> + Send>>;
+
+/// One MQTT connection, server side.
+pub struct Session {
+    broker: Broker,
+    settings: Arc<Settings>,
+    peer: Peer,
+    outbox: Arc<Outbox<Side>>,
+    control: Arc<Control>,
+    phase: Phase,
+    version: Version,
+    running: Option<Box<Running>>,
+    wait: Option<Wait>,
+    /// A packet waits for the end of a long change of metadata, see [`broker::LongChanges`].
+    awaits_metadata: bool,
+    now: Now,
+    /// When the phase began.
+    entered: Now,
+    received: Now,
+    sent: Now,
+    ticked: Now,
+}
+
+impl Session {
+    /// A connection that was just accepted at `now`.
+    #[must_use]
+    pub fn new(broker: Broker, settings: Arc<Settings>, peer: Peer, now: Now) -> Session {
+        let outbox = Arc::new(Outbox::new(Side::new()));
+        let info = ConnectionInfo {
+            name: peer.connection_name(),
+            peer_host: peer.remote.ip().to_string(),
+            peer_port: peer.remote.port(),
+            host: peer.local.ip().to_string(),
+            port: peer.local.port(),
+            protocol: "MQTT",
+            state: Phase::Connect.name(),
+            connected_at_ms: now.unix_ms,
+            tls: peer.tls.clone(),
+            ..ConnectionInfo::default()
+        };
+        let control = Arc::new(Control::new(outbox.clone(), info));
+        Session {
+            broker,
+            settings,
+            peer,
+            outbox,
+            control,
+            phase: Phase::Connect,
+            version: Version::V311,
+            running: None,
+            wait: None,
+            awaits_metadata: false,
+            now,
+            entered: now,
+            received: now,
+            sent: now,
+            ticked: now,
+        }
+    }
+
+    /// Takes what has arrived, as far as it is whole.
+    fn take(&mut self, input: &[u8], now: Now) -> Progress {
+        self.now = now;
+        self.received = now;
+        self.heed_close();
+        self.heed_alarms();
+        let began = self.broker.stages().begin();
+        let (mut consumed, mut needed) = (0, 0);
+        while !self.stalls() {
+            if matches!(self.phase, Phase::Draining | Phase::Closed) {
+                consumed = input.len();
+                break;
+            }
+            match self.step(&input[consumed..]) {
+                Ok(Step::Took(count)) => consumed += count,
+                Ok(Step::Needs(count)) => {
+                    needed = count.min(input.len() - consumed + MORE_BYTES_MAX);
+                    break;
+                }
+                Ok(Step::Waits) => break,
+                Err(end) => self.fail(&end),
+            }
+        }
+        if consumed > 0 {
+            self.broker.stages().end(Stage::Parse, began);
+            self.control.received.add(consumed);
+        }
+        if let Some(running) = &mut self.running {
+            running.end_batch();
+        }
+        Progress { consumed, needed }
+    }
+
+    fn step(&mut self, input: &[u8]) -> Result<Step, End> {
+        let bytes_max = match self.phase {
+            Phase::Running => self.settings.packet_bytes_max,
+            _ => self.settings.packet_bytes_max_unauthenticated,
+        };
+        let (frame, consumed) = match parse_frame(input, bytes_max)? {
+            Parsed::Complete { frame, consumed } => (frame, consumed),
+            Parsed::Incomplete { needed } => return Ok(Step::Needs(needed)),
+        };
+        if self.broker.long_changes().is_on() && matches!(frame.kind, 1 | 8 | 10) {
+            self.awaits_metadata = true;
+            return Ok(Step::Waits);
+        }
+        let packet = Packet::decode(&frame, self.version)?;
+        match (self.phase, &packet) {
+            (Phase::Connect, Packet::Connect(connect)) => self.connect(connect)?,
+            (Phase::Connect, _) => {
+                // Not a word to what is no client of MQTT.
+                self.enter(Phase::Closed);
+            }
+            (Phase::Running, Packet::Publish(_)) if self.stops_at_publish() => return Ok(Step::Waits),
+            (Phase::Running, packet) => self.packet(packet)?,
+            _ => return Err(End::protocol("a packet before CONNACK")),
+        }
+        Ok(Step::Took(consumed))
+    }
+
+    fn running(&mut self) -> &mut Running {
+        self.running.as_mut().expect("packets come to open connections")
+    }
+
+    /// A packet of an open connection.
+    fn packet(&mut self, packet: &Packet<'_>) -> Result<(), End> {
+        let (version, now_ms) = (self.version, self.now.unix_ms);
+        let running = self.running();
+        match packet {
+            Packet::Publish(publish) => running.publish(publish, now_ms)?,
+            Packet::PubAck(ack) => running.acknowledged(ack.packet_id),
+            Packet::PubRec(ack) => running.received(ack),
+            Packet::PubRel(ack) => running.released(ack.packet_id),
+            Packet::PubComp(ack) => running.completed(ack.packet_id),
+            Packet::PingReq => running.write(&Packet::PingResp),
+            Packet::Subscribe(packet) => {
+                running.submit();
+                let work = running.work.clone();
+                let (wanted, has_source) = (Wanted::of(packet, version), running.has_source());
+                self.wait_for(async move { Done::Subscribed(subscribe(work, wanted, has_source).await) });
+            }
+            Packet::Unsubscribe(packet) => {
+                let (work, wanted) = (running.work.clone(), Wanted::unwanted(packet, version));
+                self.wait_for(async move { Done::Unsubscribed(unsubscribe(work, wanted).await) });
+            }
+            Packet::Disconnect(disconnect) => self.disconnect(disconnect)?,
+            Packet::Connect(_) => return Err(End::protocol("a second CONNECT")),
+            _ => return Err(End::protocol("a packet that clients do not send")),
+        }
+        Ok(())
+    }
+
+    fn wait_for(&mut self, wait: impl Future<Output = Done> + Send + 'static) {
+        self.wait = Some(Box::pin(wait));
+    }
+
+    /// CONNECT: logs in, claims the client id, and begins to open the session.
+    fn connect(&mut self, connect: &Connect<'_>) -> Result<(), End> {
+        self.version = connect.version;
+        let wishes = Wishes::of(connect, &self.settings, self.chosen_id())?;
+        let info = {
+            let mut info = self.control.info.lock();
+            info.protocol = protocol_name(connect.version);
+            info.client_properties = wishes.client_properties();
+            info.heartbeat_s = connect.keep_alive_s;
+            info.auth_mechanism = "PLAIN".into();
+            info.clone()
+        };
+        let (user, vhost) = login(&self.broker, &self.settings, &self.peer, connect, &info)?;
+        {
+            let mut info = self.control.info.lock();
+            info.user = user.name.to_string();
+            info.vhost.clone_from(&vhost);
+        }
+        let principal = self.principal(user, &vhost)?;
+        let claimed = self.broker.claim_client(&vhost, &wishes.client_id, self.control.clone());
+        let Ok((claim, granted)) = claimed else {
+            self.broker.close_connection(&principal);
+            return Err(End::new(reason::SERVER_BUSY, "other connections claim the client id"));
+        };
+        let sink = Arc::new(Sink {
+            outbox: self.outbox.clone(),
+            clock: self.settings.clock.clone(),
+            has_news: AtomicBool::new(false),
+        });
+        let receive_max = wishes.receive_max.min(self.settings.prefetch.max(1));
+        self.set_up(&wishes, receive_max, &vhost);
+        let internal = Principal { user: Arc::new(User::internal()), ..principal.clone() };
+        let work = Arc::new(Work {
+            broker: self.broker.clone(),
+            principal,
+            internal,
+            settings: self.settings.clone(),
+            sink,
+            client_id: wishes.client_id.clone(),
+            expiry_s: wishes.expiry_s,
+            prefetch: receive_max,
+        });
+        let clean_start = wishes.clean_start;
+        let mut running = Running::new(work.clone(), wishes, claim);
+        running.will = connect.will.as_ref().map(|will| Will::of(will, self.now.unix_ms));
+        *self.control.published.lock() = running.counters();
+        let checked = running.check_will();
+        self.running = Some(Box::new(running));
+        self.enter(Phase::Opening);
+        if let Err(end) = checked {
+            self.running().will = None;
+            return Err(end);
+        }
+        self.wait_for(async move { Done::Opened(open(work, granted, clean_start).await) });
+        Ok(())
+    }
+
+    /// What the delivery side is to know of the client.
+    fn set_up(&self, wishes: &Wishes, receive_max: u16, vhost: &str) {
+        let mut hasher = DefaultHasher::new();
+        (vhost, &wishes.client_id).hash(&mut hasher);
+        let mut output = self.outbox.lock();
+        let side = output.state();
+        side.version = wishes.version;
+        side.packet_bytes_max = wishes.packet_bytes_max;
+        side.receive_max = receive_max;
+        side.exchange = self.settings.exchange.as_bytes().into();
+        side.me = hasher.finish();
+        side.set_alias_max(wishes.alias_max);
+    }
+
+    /// Opens the vhost.
+    fn principal(&self, user: Arc<User>, vhost: &str) -> Result<Principal, End> {
+        let name = user.name.clone();
+        let id = self.broker.next_connection_id();
+        self.broker.open_connection(user, vhost, id, self.control.clone()).map_err(|error| match error {
+            OpenError::VhostNotFound(vhost) => {
+                End::new(reason::BAD_USER_NAME_OR_PASSWORD, format!("vhost '{vhost}' not found"))
+            }
+            OpenError::AccessRefused => End::new(
+                reason::NOT_AUTHORIZED,
+                format!("access to vhost '{vhost}' refused for user '{name}'"),
+            ),
+            OpenError::NodeLimit(_) | OpenError::VhostLimit(_) | OpenError::UserLimit(_) => {
+                End::new(reason::QUOTA_EXCEEDED, format!("connection limit reached for user '{name}'"))
+            }
+        })
+    }
+
+    /// An id for a client that gives none.
+    fn chosen_id(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        (self.peer.seed, self.peer.remote, self.now.unix_ms).hash(&mut hasher);
+        format!("warren-{:016x}{:016x}", self.peer.seed, hasher.finish())
+    }
+
+    /// The session is there: CONNACK, then what it has.
+    fn opened(&mut self, opened: Opened) {
+        let Opened { session_present, sources } = opened;
+        let settings = self.settings.clone();
+        let running = self.running();
+        let wishes = &running.wishes;
+        let packet_bytes_max = u32::try_from(settings.packet_bytes_max).unwrap_or(u32::MAX);
+        let mut properties = vec![
+            Property::SessionExpiryInterval(on_the_wire(wishes.expiry_s)),
+            Property::MaximumPacketSize(packet_bytes_max),
+            Property::TopicAliasMaximum(settings.topic_alias_max),
+        ];
+        if wishes.is_assigned {
+            properties.push(Property::AssignedClientIdentifier(&wishes.client_id));
+        }
+        let properties = Properties::of(&properties);
+        running.write(&Packet::ConnAck(ConnAck { session_present, code: reason::SUCCESS, properties }));
+        running.attach(sources);
+        let client_id = running.wishes.client_id.clone();
+        self.enter(Phase::Running);
+        tracing::debug!(name = %self.peer.connection_name(), %client_id, session_present, "open");
+    }
+
+    /// DISCONNECT: the client leaves.
+    fn disconnect(&mut self, disconnect: &Disconnect<'_>) -> Result<(), End> {
+        let expiry_max_s = self.settings.session_expiry_max_s;
+        let running = self.running();
+        for property in disconnect.properties.iter() {
+            let Property::SessionExpiryInterval(seconds) = property else { continue };
+            let wanted_s = within((seconds != u32::MAX).then_some(seconds), expiry_max_s);
+            if running.wishes.expiry_s == ENDS_WITH_CONNECTION && wanted_s != ENDS_WITH_CONNECTION {
+                return Err(End::protocol("a session that ends with its connection cannot be kept"));
+            }
+            running.expiry_s = wanted_s;
+        }
+        if disconnect.reason_code != reason::DISCONNECT_WITH_WILL {
+            running.will = None;
+        }
+        self.release();
+        self.enter(Phase::Draining);
+        Ok(())
+    }
+
+    /// Ends the connection, and says why where the version has words for it.
+    fn fail(&mut self, end: &End) {
+        if matches!(self.phase, Phase::Draining | Phase::Closed) {
+            return;
+        }
+        tracing::info!(connection = %self.peer.connection_name(), phase = self.phase.name(), "{}", end.text);
+        let wants_reasons = self.running.as_ref().is_none_or(|running| running.wishes.wants_reasons);
+        let text = [Property::ReasonString(&end.text)];
+        let properties = if wants_reasons { Properties::of(&text) } else { Properties::EMPTY };
+        let mut output = self.outbox.lock();
+        match self.phase {
+            Phase::Connect | Phase::Opening => {
+                let code = connack_code(self.version, end.code);
+                let ack = ConnAck { session_present: false, code, properties };
+                Packet::ConnAck(ack).encode(self.version, output.bytes());
+            }
+            _ if self.version == Version::V5 => {
+                let disconnect = Disconnect { reason_code: end.code, properties };
+                Packet::Disconnect(disconnect).encode(self.version, output.bytes());
+            }
+            _ => {}
+        }
+        drop(output);
+        self.release();
+        self.enter(Phase::Draining);
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.entered = self.now;
+        self.control.set_state(phase.name());
+    }
+
+    fn heed_close(&mut self) {
+        if let Some(reason) = self.control.take_close() {
+            self.fail(&End::from(reason));
+        }
+        let cancelled = self.running.as_mut().and_then(|running| running.take_cancelled());
+        if cancelled.is_some() && self.phase == Phase::Running {
+            self.fail(&End::new(reason::ADMINISTRATIVE_ACTION, "a queue of the session was deleted"));
+        }
+    }
+
+    /// A connection that publishes while an alarm is on is not read from until all are off.
+    fn stops_at_publish(&mut self) -> bool {
+        let stops = self.broker.alarms().raised().blocks();
+        if stops {
+            self.running().held = true;
+            self.control.set_state("blocked");
+        }
+        stops
+    }
+
+    fn heed_alarms(&mut self) {
+        let Some(running) = &mut self.running else { return };
+        if running.held && !self.broker.alarms().raised().blocks() {
+            running.held = false;
+            self.control.set_state(self.phase.name());
+        }
+    }
+
+    fn stalls(&self) -> bool {
+        self.wait.is_some()
+            || self.awaits_metadata
+            || self.running.as_ref().is_some_and(|running| running.is_stalled())
+    }
+
+    /// Drives what the session waits for.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.outbox.register(cx.waker());
+        self.heed_close();
+        self.heed_alarms();
+        self.awaits_metadata = self.awaits_metadata && self.broker.long_changes().poll_over(cx).is_pending();
+        if let Some(wait) = &mut self.wait
+            && let Poll::Ready(done) = wait.as_mut().poll(cx)
+        {
+            self.wait = None;
+            self.done(done);
+        }
+        if let Some(running) = &mut self.running {
+            let _goes_on = running.poll(cx);
+        }
+        if self.stalls() { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    fn done(&mut self, done: Done) {
+        match done {
+            Done::Opened(Ok(opened)) => self.opened(opened),
+            Done::Opened(Err(end)) => self.fail(&end),
+            Done::Subscribed(changed) => {
+                let is_v31 = self.version != Version::V5;
+                let failed = |code: u8| if is_v31 && code > 2 { reason::UNSPECIFIED_ERROR } else { code };
+                let codes: Vec<u8> = changed.codes.iter().map(|code| failed(*code)).collect();
+                let ack = SubAck { packet_id: changed.packet_id, codes: &codes, ..SubAck::default() };
+                let running = self.running();
+                running.write(&Packet::SubAck(ack));
+                running.attach(changed.attached);
+            }
+            Done::Unsubscribed(changed) => {
+                let ack =
+                    UnsubAck { packet_id: changed.packet_id, codes: &changed.codes, ..UnsubAck::default() };
+                let running = self.running();
+                running.write(&Packet::UnsubAck(ack));
+                changed.detached.iter().for_each(|token| running.detach(*token));
+            }
+        }
+    }
+
+    /// Gives back all that the connection holds.
+    fn release(&mut self) {
+        self.wait = None;
+        if let Some(mut running) = self.running.take() {
+            running.release();
+        }
+    }
+
+    /// Milliseconds of silence after which the client counts as gone; `None` is never.
+    fn silence_max_ms(&self) -> Option<u64> {
+        let keep_alive_s = self.running.as_ref()?.wishes.keep_alive_s;
+        (keep_alive_s > 0).then_some(u64::from(keep_alive_s) * 1500)
+    }
+
+    fn tick_at(&mut self, now: Now) {
+        let (idle_ms, interval_ms) = (now.since_ms(self.sent), now.since_ms(self.ticked));
+        self.now = now;
+        self.ticked = now;
+        self.heed_close();
+        match self.phase {
+            Phase::Connect if now.since_ms(self.entered) >= self.settings.connect_timeout_ms => {
+                self.enter(Phase::Closed);
+            }
+            Phase::Opening if now.since_ms(self.entered) >= CLAIM_TIMEOUT_MS => {
+                self.fail(&End::new(reason::SERVER_BUSY, "the session could not be opened in time"));
+            }
+            Phase::Running => {
+                if self.stalls() {
+                    // Nothing is read meanwhile, so silence says nothing.
+                    self.received = now;
+                }
+                let silence_ms = now.since_ms(self.received);
+                if self.silence_max_ms().is_some_and(|max_ms| silence_ms >= max_ms) {
+                    self.fail(&End::new(
+                        reason::KEEP_ALIVE_TIMEOUT,
+                        "nothing came for one and a half times the keep alive",
+                    ));
+                } else if idle_ms > interval_ms {
+                    self.outbox.release_buffer(IDLE_BUFFER_BYTES_KEPT);
+                    self.outbox.lock().state().release_scratch();
+                }
+            }
+            Phase::Draining if now.since_ms(self.entered) >= CLOSE_TIMEOUT_MS => self.enter(Phase::Closed),
+            _ => {}
+        }
+    }
+
+    fn due_ms(&self) -> u64 {
+        let after = |ms: u64| self.entered.monotonic_ms.saturating_add(ms);
+        match self.phase {
+            Phase::Connect => after(self.settings.connect_timeout_ms),
+            Phase::Opening => after(CLAIM_TIMEOUT_MS),
+            Phase::Running => match self.silence_max_ms() {
+                // Not sooner than a tenth of the time after the last tick: a stalled connection must not make this spin.
+                Some(ms) => (self.received.monotonic_ms + ms).max(self.ticked.monotonic_ms + ms / 10),
+                None => u64::MAX,
+            },
+            Phase::Draining => after(CLOSE_TIMEOUT_MS),
+            Phase::Closed => u64::MAX,
+        }
+    }
+
+    /// Whoever drives the session works for it, in profiles, as long as the scope lives.
+    fn profiled(&self) -> SessionScope {
+        match &self.running {
+            Some(running) => {
+                let principal = &running.work.principal;
+                profile::enter_session(*PROTOCOL, principal.vhost.label(), principal.connection.0)
+            }
+            None => profile::enter_session(*PROTOCOL, NameId::default(), 0),
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// One step of the packet loop.
+enum Step {
+    Took(usize),
+    Needs(usize),
+    Waits,
+}

@@ -1,0 +1,195 @@
+//! SUBSCRIBE and UNSUBSCRIBE: bindings follow, and queues where the first subscription needs one.
+
+use std::sync::Arc;
+
+use broker::{Queue, Refused};
+use message::mqtt::TOPIC_BYTES_MAX;
+use wire::amqp091::TableBuf;
+use wire::mqtt::{
+    Property, Qos, Subscribe, SubscriptionOptions, Unsubscribe, VarNumber, Version, reason, shared_filter,
+};
+
+use super::deliver::{AT_LEAST_ONCE, AT_MOST_ONCE, SHARED_FIRST, Source};
+use super::errors::End;
+use super::subscriptions::Filter;
+use super::work::Work;
+
+/// Subscriptions that one packet asks for, or asks to end.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) packet_id: u16,
+    id: Option<u32>,
+    filters: Vec<Named>,
+}
+
+/// A topic filter, and who shares it.
+#[derive(Debug)]
+struct Named {
+    filter: Box<str>,
+    group: Option<Box<str>>,
+    options: SubscriptionOptions,
+}
+
+impl Named {
+    fn of(filter: &str, options: SubscriptionOptions, version: Version) -> Named {
+        match shared_filter(filter).flatten() {
+            Some((group, filter)) if version == Version::V5 => {
+                Named { filter: filter.into(), group: Some(group.into()), options }
+            }
+            _ => Named { filter: filter.into(), group: None, options },
+        }
+    }
+
+    /// Whether names of bindings and queues can be made of it.
+    fn is_too_long(&self) -> bool {
+        match &self.group {
+            Some(group) => shared_queue_name(group, &self.filter).len() > TOPIC_BYTES_MAX,
+            None => self.filter.len() > TOPIC_BYTES_MAX,
+        }
+    }
+}
+
+/// The queue of a group and a filter.
+fn shared_queue_name(group: &str, filter: &str) -> String {
+    format!("mqtt-shared-{group}:{filter}")
+}
+
+impl Wanted {
+    pub(crate) fn of(subscribe: &Subscribe<'_>, version: Version) -> Wanted {
+        let id = subscribe.properties.iter().find_map(|property| match property {
+            Property::SubscriptionIdentifier(VarNumber(id)) => Some(id),
+            _ => None,
+        });
+        let named = |it: wire::mqtt::Subscription<'_>| Named::of(it.filter, it.options, version);
+        let filters = subscribe.subscriptions.iter().map(named).collect();
+        Wanted { packet_id: subscribe.packet_id, id, filters }
+    }
+
+    pub(crate) fn unwanted(unsubscribe: &Unsubscribe<'_>, version: Version) -> Wanted {
+        let named = |filter: &str| Named::of(filter, SubscriptionOptions::default(), version);
+        let filters = unsubscribe.filters.iter().map(named).collect();
+        Wanted { packet_id: unsubscribe.packet_id, id: None, filters }
+    }
+}
+
+/// What a SUBSCRIBE or an UNSUBSCRIBE has come to.
+#[derive(Default)]
+pub(crate) struct Changed {
+    pub(crate) packet_id: u16,
+    /// For each filter how it went.
+    pub(crate) codes: Vec<u8>,
+    /// Sources that are new.
+    pub(crate) attached: Vec<(u32, Arc<Queue>)>,
+    /// Sources that are none any more.
+    pub(crate) detached: Vec<u32>,
+}
+
+/// Subscribes to all, one after the other. `has_source` says which of the session's own sources there are.
+pub(crate) async fn subscribe(work: Arc<Work>, wanted: Wanted, has_source: [bool; 2]) -> Changed {
+    let mut changed = Changed { packet_id: wanted.packet_id, ..Changed::default() };
+    for named in &wanted.filters {
+        let filter = Filter {
+            filter: named.filter.clone(),
+            group: named.group.clone(),
+            options: named.options,
+            id: wanted.id,
+            token: if named.options.qos == Qos::AtMostOnce { AT_MOST_ONCE } else { AT_LEAST_ONCE },
+        };
+        let done = match &named.group {
+            _ if named.is_too_long() => {
+                Err(End::new(reason::TOPIC_FILTER_INVALID, "the topic filter is too long"))
+            }
+            Some(group) => share(&work, filter, group, &mut changed).await,
+            None => own(&work, filter, has_source, &mut changed).await,
+        };
+        changed.codes.push(match done {
+            Ok(()) => named.options.qos as u8,
+            Err(end) => {
+                tracing::info!(client_id = %work.client_id, filter = %named.filter, "subscription refused: {}", end.text);
+                end.code
+            }
+        });
+    }
+    changed
+}
+
+/// A subscription of the session alone.
+async fn own(work: &Work, filter: Filter, has_source: [bool; 2], changed: &mut Changed) -> Result<(), End> {
+    let token = filter.token;
+    let is_new = |changed: &Changed| !changed.attached.iter().any(|(attached, _)| *attached == token);
+    if !has_source[token as usize - 1] && is_new(changed) {
+        changed.attached.push((token, work.attach(token).await?));
+    }
+    // Before the binding: what comes by it at once must find the filter.
+    let old = work.with_side(|side| side.filters.put(filter.clone()));
+    if let Err(refused) = work.bind(&work.queue_name(token), &filter).await {
+        work.with_side(|side| match old {
+            Some(old) => drop(side.filters.put(old)),
+            None => drop(side.filters.remove(&filter.filter, None)),
+        });
+        return Err(refused.into());
+    }
+    if let Some(old) = old
+        && (old.token != token || old.arguments() != filter.arguments())
+    {
+        work.unbind(&work.queue_name(old.token), &old).await?;
+    }
+    Ok(())
+}
+
+/// A subscription that others share: its queue is theirs as well.
+async fn share(work: &Work, mut filter: Filter, group: &str, changed: &mut Changed) -> Result<(), End> {
+    let known = work.with_side(|side| side.filters.get(&filter.filter, Some(group)).map(|old| old.token));
+    let name = shared_queue_name(group, &filter.filter);
+    filter.token = known.unwrap_or_else(|| work.with_side(|side| side.free_token()));
+    if known.is_none() {
+        if work.principal.vhost.queue(name.as_bytes()).is_none() {
+            let mut arguments = TableBuf::new();
+            if let Some(seconds) = work.settings.session_expiry_max_s.filter(|seconds| *seconds > 0) {
+                arguments.push_i64("x-expires", i64::from(seconds) * 1000);
+            }
+            arguments.push_str("x-queue-type", work.settings.session_queue_type.name());
+            work.declare(&name, false, arguments.as_table()).await?;
+        }
+        let plain = Filter { options: SubscriptionOptions::default(), id: None, ..filter.clone() };
+        work.bind(&name, &plain).await?;
+    }
+    let token = filter.token;
+    work.with_side(|side| side.filters.put(filter.clone()));
+    if known.is_none() {
+        let source = Source { ack_required: true, drops: false, paused: false };
+        match work.consume(token, &name, source).await {
+            Ok(queue) => changed.attached.push((token, queue)),
+            Err(refused) => {
+                work.with_side(|side| side.filters.remove(&filter.filter, Some(group)));
+                return Err(refused.into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Ends subscriptions.
+pub(crate) async fn unsubscribe(work: Arc<Work>, wanted: Wanted) -> Changed {
+    let mut changed = Changed { packet_id: wanted.packet_id, ..Changed::default() };
+    for Named { filter, group, .. } in &wanted.filters {
+        let removed = work.with_side(|side| side.filters.remove(filter, group.as_deref()));
+        let code = match removed {
+            None => reason::NO_SUBSCRIPTION_EXISTED,
+            Some(filter) if filter.token >= SHARED_FIRST => {
+                changed.detached.push(filter.token);
+                reason::SUCCESS
+            }
+            Some(filter) => ended(work.unbind(&work.queue_name(filter.token), &filter).await),
+        };
+        changed.codes.push(code);
+    }
+    changed
+}
+
+fn ended(unbound: Result<(), Refused>) -> u8 {
+    match unbound {
+        Ok(()) | Err(Refused::NotFound(_)) => reason::SUCCESS,
+        Err(refused) => End::from(refused).code,
+    }
+}

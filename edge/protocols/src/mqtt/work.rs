@@ -1,0 +1,188 @@
+//! What a session does with its queues. Everything here waits for the broker, so it is written as futures that the session polls.
+
+use std::sync::Arc;
+
+use broker::{
+    BindRequest, Broker, Call, ConsumeRequest, ConsumerId, ConsumerSpec, DeletedQueue, DestinationName,
+    Principal, Queue, QueueDeclare, Refused,
+};
+use wire::amqp091::{Table, TableBuf};
+use wire::mqtt::Qos;
+
+use super::deliver::{AT_LEAST_ONCE, AT_MOST_ONCE, Side, Sink, Source};
+use super::settings::Settings;
+use super::subscriptions::Filter;
+
+/// How long a session outlives its connection, in seconds: not at all.
+pub(crate) const ENDS_WITH_CONNECTION: Option<u32> = Some(0);
+
+/// Longest client id, in bytes: names of queues are made of it.
+pub(crate) const CLIENT_ID_BYTES_MAX: usize = 255 - "mqtt-subscription-qos0".len();
+
+/// What the steps of a session share.
+pub(crate) struct Work {
+    pub(crate) broker: Broker,
+    /// The client's user.
+    pub(crate) principal: Principal,
+    /// The same connection, acting for the broker itself: what follows from what the user may do.
+    pub(crate) internal: Principal,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) sink: Arc<Sink>,
+    pub(crate) client_id: Box<str>,
+    /// Seconds that the session outlives its connection, as said in CONNECT; `None` is for ever.
+    pub(crate) expiry_s: Option<u32>,
+    /// Unsettled deliveries of one queue, at most.
+    pub(crate) prefetch: u16,
+}
+
+impl Work {
+    /// The session's own queue of a source.
+    pub(crate) fn queue_name(&self, token: u32) -> String {
+        let qos = if token == AT_MOST_ONCE { 0 } else { 1 };
+        format!("mqtt-subscription-{}qos{qos}", self.client_id)
+    }
+
+    /// Whether there is such a queue.
+    pub(crate) fn has_queue(&self, token: u32) -> bool {
+        self.principal.vhost.queue(self.queue_name(token).as_bytes()).is_some()
+    }
+
+    /// Who consumes from a source.
+    pub(crate) fn consumer(&self, token: u32) -> ConsumerId {
+        ConsumerId { connection: self.principal.connection, token }
+    }
+
+    /// Changes what lies beside the output.
+    pub(crate) fn with_side<R>(&self, change: impl FnOnce(&mut Side) -> R) -> R {
+        change(self.sink.outbox.lock().state())
+    }
+
+    /// Makes the session's own queue of a source, if need be, and consumes from it. The consumer is paused.
+    pub(crate) async fn attach(&self, token: u32) -> Result<Arc<Queue>, Refused> {
+        let name = self.queue_name(token);
+        let is_lasting = self.expiry_s != ENDS_WITH_CONNECTION;
+        if !self.has_queue(token) {
+            let mut arguments = TableBuf::new();
+            let kind = if is_lasting { self.settings.session_queue_type.name() } else { "classic" };
+            if is_lasting && let Some(seconds) = self.expiry_s {
+                arguments.push_i64("x-expires", i64::from(seconds) * 1000);
+            }
+            arguments.push_str("x-queue-type", kind);
+            self.declare(&name, !is_lasting, arguments.as_table()).await?;
+        }
+        let drops = token == AT_MOST_ONCE && !is_lasting;
+        self.consume(token, &name, Source { ack_required: token != AT_MOST_ONCE, drops, paused: false }).await
+    }
+
+    /// Declares a queue: durable, or for this connection only.
+    pub(crate) async fn declare(
+        &self,
+        name: &str,
+        exclusive: bool,
+        arguments: Table<'_>,
+    ) -> Result<(), Refused> {
+        let declare = QueueDeclare {
+            name: name.as_bytes(),
+            durable: !exclusive,
+            exclusive,
+            auto_delete: false,
+            arguments,
+        };
+        let declared = self.broker.declare_queue(&self.principal, declare)?;
+        declared.counts.await.map(drop)
+    }
+
+    /// Consumes from a queue; nothing is delivered before [`Queue::resume`].
+    pub(crate) async fn consume(
+        &self,
+        token: u32,
+        name: &str,
+        source: Source,
+    ) -> Result<Arc<Queue>, Refused> {
+        self.with_side(|side| side.attach(token, source));
+        let attached = self.try_consume(token, name, source.ack_required).await;
+        if attached.is_err() {
+            self.with_side(|side| side.detach(token));
+        }
+        attached
+    }
+
+    async fn try_consume(&self, token: u32, name: &str, ack_required: bool) -> Result<Arc<Queue>, Refused> {
+        let spec = ConsumerSpec {
+            id: self.consumer(token),
+            tag: self.client_id.as_bytes().into(),
+            channel: 0,
+            ack_required,
+            prefetch: self.prefetch.into(),
+            priority: 0,
+            exclusive: false,
+            arguments: Box::default(),
+        };
+        let request = ConsumeRequest { queue: name.as_bytes(), spec };
+        let (queue, call) = self.broker.consume(&self.principal, request, self.sink.clone())?;
+        call.await?;
+        Ok(queue)
+    }
+
+    /// Binds a queue to the topics of a subscription.
+    pub(crate) async fn bind(&self, queue: &str, filter: &Filter) -> Result<(), Refused> {
+        let (key, arguments) = (filter.key(), filter.arguments());
+        let bound = self.broker.bind(&self.principal, self.binding(queue, &key, arguments.as_table()))?;
+        bound.await
+    }
+
+    /// Takes that away.
+    pub(crate) async fn unbind(&self, queue: &str, filter: &Filter) -> Result<(), Refused> {
+        let (key, arguments) = (filter.key(), filter.arguments());
+        let unbound = self.broker.unbind(&self.internal, self.binding(queue, &key, arguments.as_table()))?;
+        unbound.await
+    }
+
+    fn binding<'a>(&'a self, queue: &'a str, key: &'a [u8], arguments: Table<'a>) -> BindRequest<'a> {
+        BindRequest {
+            source: self.settings.exchange.as_bytes(),
+            destination: DestinationName::Queue(queue.as_bytes()),
+            routing_key: key,
+            arguments,
+        }
+    }
+
+    /// The subscriptions that the bindings of an own queue tell.
+    pub(crate) fn bound(&self, token: u32) -> Vec<Filter> {
+        let qos = if token == AT_MOST_ONCE { Qos::AtMostOnce } else { Qos::AtLeastOnce };
+        let name = self.queue_name(token);
+        let bindings = self.broker.bindings_of_queue(&self.principal, name.as_bytes());
+        let of_topics = bindings.iter().filter(|it| *it.source == *self.settings.exchange.as_bytes());
+        of_topics.map(|it| Filter::of_binding(&it.key, it.arguments.as_table(), token, qos)).collect()
+    }
+
+    /// Deletes a queue, if it is there.
+    pub(crate) async fn delete(&self, name: &str) {
+        if let Some(call) = self.begin_delete(name, false)
+            && let Err(refused) = call.await
+        {
+            tracing::warn!(queue = name, ?refused, "a queue of an MQTT session could not be deleted");
+        }
+    }
+
+    /// The same without waiting.
+    pub(crate) fn begin_delete(
+        &self,
+        name: &str,
+        if_unused: bool,
+    ) -> Option<Call<Result<DeletedQueue, Refused>>> {
+        self.principal.vhost.queue(name.as_bytes())?;
+        self.broker.delete_queue(&self.internal, name.as_bytes(), if_unused, false).ok()
+    }
+
+    /// Deletes the session's own queues that would outlive the connection.
+    pub(crate) fn delete_lasting(&self) {
+        for token in [AT_MOST_ONCE, AT_LEAST_ONCE] {
+            let name = self.queue_name(token);
+            let queue = self.principal.vhost.queue(name.as_bytes());
+            if queue.is_some_and(|queue| queue.is_durable()) {
+                drop(self.begin_delete(&name, false));
+            }
+        }
+    }
+}

@@ -15,7 +15,7 @@ use crate::tls::Certificates;
 
 /// Makes the sessions.
 pub(crate) fn door(options: &Options, broker: &Broker, clock: &Arc<dyn Clock>) -> Door {
-    Door { broker: broker.clone(), settings: Arc::new(settings(options, clock)) }
+    Door { broker: broker.clone(), settings: Arc::new(settings(options, clock)), shared: Arc::default() }
 }
 
 /// Where clients come in, and what stands before the protocol there.

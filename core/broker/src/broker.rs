@@ -17,7 +17,6 @@ use crate::alarms::Alarms;
 use crate::announcements::events::{EVENT_EXCHANGE, INTERNAL};
 use crate::background::Job;
 use crate::cell::{Queue, QueueRef};
-use crate::clients::Clients;
 use crate::connections::{CloseReason, ConnectionControl, ConnectionIds, Connections};
 use crate::control::committing::Committing;
 use crate::control::deletions::Deletions;
@@ -42,7 +41,6 @@ pub(crate) struct Inner {
     pub(crate) vhosts: RwLock<HashMap<String, Arc<Vhost>>>,
     pub(crate) users: RwLock<HashMap<String, Arc<User>>>,
     pub(crate) connections: Arc<Connections>,
-    pub(crate) clients: Clients,
     pub(crate) cluster_name: RwLock<Arc<str>>,
     /// Replaced routing tables, until no publisher reads them any more.
     pub(crate) retired: Mutex<Retired<QueueRef>>,

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::Broker;
 use crate::call::{Call, Reply};
-use crate::connections::{CloseReason, ConnectionControl};
 
 /// Vhost and name.
 type Key = (Box<str>, Box<str>);
+
+/// Asks a holder to let go.
+pub(crate) type Close = Arc<dyn Fn() + Send + Sync>;
 
 /// Names in use.
 #[derive(Default)]
@@ -27,20 +28,20 @@ struct Rows {
 struct Row {
     /// Number of the holder's claim.
     claim: u64,
-    control: Arc<dyn ConnectionControl>,
+    close: Close,
     next: Option<Next>,
 }
 
 /// Who gets the name next.
 struct Next {
     claim: u64,
-    control: Arc<dyn ConnectionControl>,
+    close: Close,
     reply: Reply<()>,
 }
 
 /// A name, or a place in the line for it, until dropped.
 pub struct ClientClaim {
-    broker: Broker,
+    clients: Arc<Clients>,
     key: Key,
     number: u64,
 }
@@ -49,24 +50,21 @@ pub struct ClientClaim {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientBusy;
 
-impl Broker {
-    /// Claims a name in a vhost. The connection that holds it is closed with [`CloseReason::TakenOver`]; the call is answered when it has let go.
-    ///
-    /// # Errors
-    /// [`ClientBusy`]: one connection may wait, further ones have to come again.
-    pub fn claim_client(
-        &self,
+impl Clients {
+    /// Claims a name in a vhost. `close` asks the one who claims to let go again. The call is answered when the name is theirs.
+    pub(crate) fn claim(
+        self: &Arc<Self>,
         vhost: &str,
         name: &str,
-        control: Arc<dyn ConnectionControl>,
+        close: Close,
     ) -> Result<(ClientClaim, Call<()>), ClientBusy> {
         let key: Key = (vhost.into(), name.into());
-        let mut rows = self.0.clients.0.lock();
+        let mut rows = self.0.lock();
         rows.claim_latest += 1;
         let number = rows.claim_latest;
-        let claim = ClientClaim { broker: self.clone(), key: key.clone(), number };
+        let claim = ClientClaim { clients: self.clone(), key: key.clone(), number };
         let Some(row) = rows.by_name.get_mut(&key) else {
-            rows.by_name.insert(key, Row { claim: number, control, next: None });
+            rows.by_name.insert(key, Row { claim: number, close, next: None });
             return Ok((claim, Call::ready(())));
         };
         if row.next.is_some() {
@@ -74,31 +72,30 @@ impl Broker {
             return Err(ClientBusy);
         }
         let (reply, call) = Call::pair();
-        row.next = Some(Next { claim: number, control, reply });
-        let holder = row.control.clone();
+        row.next = Some(Next { claim: number, close, reply });
+        let holder = row.close.clone();
         drop(rows);
-        holder.close(CloseReason::TakenOver);
+        holder();
         Ok((claim, call))
     }
 
     /// Names that are held.
-    #[must_use]
-    pub fn client_count(&self) -> usize {
-        self.0.clients.0.lock().by_name.len()
+    pub(crate) fn count(&self) -> usize {
+        self.0.lock().by_name.len()
     }
 }
 
 impl Drop for ClientClaim {
     fn drop(&mut self) {
-        let mut rows = self.broker.0.clients.0.lock();
+        let mut rows = self.clients.0.lock();
         let Some(row) = rows.by_name.get_mut(&self.key) else { return };
         if row.claim != self.number {
             row.next.take_if(|next| next.claim == self.number);
             return;
         }
         match row.next.take() {
-            Some(Next { claim, control, reply }) => {
-                (row.claim, row.control) = (claim, control);
+            Some(Next { claim, close, reply }) => {
+                (row.claim, row.close) = (claim, close);
                 drop(rows);
                 reply.send(());
             }
@@ -111,52 +108,39 @@ impl Drop for ClientClaim {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
-    use crate::connections::{ChannelInfo, ConnectionInfo};
-    use crate::stats::ConnectionTotals;
-    use crate::test_broker::driven;
-
-    #[derive(Default)]
-    struct Holder(Mutex<Vec<CloseReason>>);
-
-    impl ConnectionControl for Holder {
-        fn close(&self, reason: CloseReason) {
-            self.0.lock().push(reason);
-        }
-        fn wake(&self) {}
-        fn info(&self) -> ConnectionInfo {
-            ConnectionInfo::default()
-        }
-        fn channels(&self) -> Vec<ChannelInfo> {
-            Vec::new()
-        }
-        fn totals(&self) -> ConnectionTotals {
-            ConnectionTotals::default()
-        }
-    }
 
     #[test]
     fn a_name_passes_to_the_one_who_waits_and_the_others_are_sent_away() {
-        let (broker, _driver, _principal, _clock) = driven();
-        let holders = [0; 4].map(|_| Arc::new(Holder::default()));
-        let claim = |nth: usize| broker.claim_client("/", "c", holders[nth].clone());
-        let (first, mut has) = claim(0).unwrap();
+        let clients = Arc::new(Clients::default());
+        let asked = [0; 4].map(|_| Arc::new(AtomicU32::new(0)));
+        let claim = |vhost: &str, nth: usize| {
+            let asked = asked[nth].clone();
+            let close = move || {
+                asked.fetch_add(1, Ordering::Relaxed);
+            };
+            clients.claim(vhost, "c", Arc::new(close))
+        };
+        let times = |nth: usize| asked[nth].load(Ordering::Relaxed);
+        let (first, mut has) = claim("/", 0).unwrap();
         assert!(has.try_take().is_some());
-        let (second, mut gets) = claim(1).unwrap();
-        assert_eq!(*holders[0].0.lock(), [CloseReason::TakenOver]);
+        let (second, mut gets) = claim("/", 1).unwrap();
+        assert_eq!(times(0), 1);
         assert!(gets.try_take().is_none());
-        assert!(claim(2).is_err());
-        let (_other_vhost, mut has) = broker.claim_client("v", "c", holders[2].clone()).unwrap();
+        assert!(claim("/", 2).is_err());
+        let (_other_vhost, mut has) = claim("v", 2).unwrap();
         assert!(has.try_take().is_some());
         drop(first);
         assert!(gets.try_take().is_some());
-        let (third, _waits) = claim(3).unwrap();
+        let (third, _waits) = claim("/", 3).unwrap();
         drop(third);
-        assert_eq!(*holders[1].0.lock(), [CloseReason::TakenOver]);
-        let (fourth, mut gets) = claim(3).unwrap();
+        assert_eq!(times(1), 1);
+        let (fourth, mut gets) = claim("/", 3).unwrap();
         drop(second);
         assert!(gets.try_take().is_some());
         drop(fourth);
-        assert_eq!(broker.client_count(), 1);
+        assert_eq!(clients.count(), 1);
     }
 }

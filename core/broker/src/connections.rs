@@ -11,6 +11,8 @@ use stdx::ConnectionId;
 use crate::access::{Principal, User};
 use crate::announcements::events::Announcer;
 use crate::broker::{Broker, OpenError};
+use crate::call::Call;
+use crate::clients::{ClientBusy, ClientClaim, Clients};
 use crate::stats::{ConnectionTotals, NodeCounters, TrafficTotals};
 use crate::vhost::Vhost;
 
@@ -197,6 +199,8 @@ pub struct Connections {
     open: RwLock<HashMap<ConnectionId, Open>>,
     /// Open channels on all of them.
     channels: Arc<AtomicU64>,
+    /// Names that at most one of them may have.
+    clients: Arc<Clients>,
     /// Why clients are sent away again as soon as they are connected; `None` while they may stay.
     sent_away: RwLock<Option<CloseReason>>,
 }
@@ -241,6 +245,28 @@ impl ConnectionIds {
 
 fn is_node_full(open: &HashMap<ConnectionId, Open>, node_max: Option<u64>) -> Result<(), OpenError> {
     reached(open.len() as u64, node_max).map_or(Ok(()), |max| Err(OpenError::NodeLimit(max)))
+}
+
+impl Broker {
+    /// Claims a name in a vhost. The connection that holds it is closed with [`CloseReason::TakenOver`]; the call is answered when it has let go.
+    ///
+    /// # Errors
+    /// [`ClientBusy`]: one connection may wait, further ones have to come again.
+    pub fn claim_client(
+        &self,
+        vhost: &str,
+        name: &str,
+        control: Arc<dyn ConnectionControl>,
+    ) -> Result<(ClientClaim, Call<()>), ClientBusy> {
+        let close = move || control.close(CloseReason::TakenOver);
+        self.connections().clients.claim(vhost, name, Arc::new(close))
+    }
+
+    /// Names that are held.
+    #[must_use]
+    pub fn client_count(&self) -> usize {
+        self.connections().clients.count()
+    }
 }
 
 impl Connections {

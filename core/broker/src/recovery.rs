@@ -31,7 +31,6 @@ use crate::broker::{Broker, Inner, StartError};
 use crate::call::{Call, Commit};
 use crate::cell::Queue;
 use crate::checkpointer::Checkpointer;
-use crate::clients::Clients;
 use crate::connections::{ConnectionIds, Connections};
 use crate::control::committing::Committing;
 use crate::control::follow::{Contents, start_all_clocks, store_id};
@@ -145,7 +144,6 @@ fn recover(
         vhosts: RwLock::default(),
         users: RwLock::default(),
         connections,
-        clients: Clients::default(),
         retired: Mutex::default(),
         writer: Mutex::new(writer),
         committing,

@@ -18,6 +18,7 @@ const COPY: u8 = 1 << 3;
 const SENDER: u8 = 1 << 4;
 const RECEIVED: u8 = 1 << 5;
 const TOPIC: u8 = 1 << 6;
+const KEPT: u8 = 1 << 7;
 
 /// Longest topic, in bytes: routing keys have no more.
 pub const TOPIC_BYTES_MAX: usize = 255;
@@ -31,6 +32,8 @@ pub struct Mqtt<'a> {
     pub retain: bool,
     /// It was not published just now: it is a copy of a retained message for a new subscription.
     pub is_copy: bool,
+    /// It survives a restart whatever its QoS is.
+    pub is_kept: bool,
     /// Who published it; kept only for publishers that must not get their own messages back.
     pub sender: Option<u64>,
     /// When it was published, milliseconds since 1970; kept only with a Message Expiry Interval.
@@ -69,6 +72,7 @@ impl<'a> Mqtt<'a> {
             qos: Qos::of_bits(flags & QOS)?,
             retain: flags & RETAIN != 0,
             is_copy: flags & COPY != 0,
+            is_kept: flags & KEPT != 0,
             sender,
             received_ms,
             topic,
@@ -86,6 +90,7 @@ impl<'a> Mqtt<'a> {
         for (is_there, flag) in [
             (self.retain, RETAIN),
             (self.is_copy, COPY),
+            (self.is_kept, KEPT),
             (self.sender.is_some(), SENDER),
             (self.received_ms.is_some(), RECEIVED),
             (self.topic.is_some(), TOPIC),
@@ -109,7 +114,7 @@ impl<'a> Mqtt<'a> {
     /// Whether it survives a restart in a durable queue.
     #[must_use]
     pub fn is_persistent(&self) -> bool {
-        self.qos != Qos::AtMostOnce
+        self.qos != Qos::AtMostOnce || self.is_kept
     }
 
     /// Its Message Expiry Interval, seconds.
@@ -133,7 +138,7 @@ impl<'a> Mqtt<'a> {
 /// Whether stored properties of MQTT say that the message survives a restart.
 #[must_use]
 pub fn is_persistent(stored: &[u8]) -> bool {
-    Format::kept(stored).first().is_some_and(|flags| flags & QOS != 0)
+    Format::kept(stored).first().is_some_and(|flags| flags & (QOS | KEPT) != 0)
 }
 
 /// The time to live in stored properties of MQTT, milliseconds.

@@ -1,3 +1,5 @@
+//! Messages of MQTT there and back. Refuses to know sessions.
+
 use wire::mqtt::VarNumber;
 
 use super::*;
@@ -33,6 +35,7 @@ fn what_is_kept_comes_back() {
         qos: Qos::ExactlyOnce,
         retain: true,
         is_copy: true,
+        is_kept: true,
         sender: Some(7),
         received_ms: Some(u64::MAX),
         topic: Some("a.b"),

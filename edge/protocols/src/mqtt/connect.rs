@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use broker::{Broker, Call, ConnectionInfo, LoginOutcome, Queue, User};
+use broker::{Broker, Call, ConnectionInfo, GotMessage, LoginOutcome, Queue, User};
 use wire::amqp091::TableBuf;
 use wire::mqtt::{Connect, Property, Version, reason};
 
 use super::deliver::{AT_LEAST_ONCE, AT_MOST_ONCE};
 use super::errors::End;
+use super::retained::Retainer;
 use super::settings::Settings;
 use super::work::{CLIENT_ID_BYTES_MAX, Work};
 use crate::Peer;
@@ -165,12 +166,23 @@ pub(crate) struct Opened {
     /// There was one before.
     pub(crate) session_present: bool,
     pub(crate) sources: Vec<(u32, Arc<Queue>)>,
+    pub(crate) retainer: Option<Arc<Retainer>>,
+    /// A will of the session that ends with this CONNECT.
+    pub(crate) will: Option<GotMessage>,
 }
 
 /// Waits for the client id, ends the session of before or goes on with it.
-pub(crate) async fn open(work: Arc<Work>, granted: Call<()>, clean_start: bool) -> Result<Opened, End> {
+pub(crate) async fn open(
+    work: Arc<Work>,
+    granted: Call<()>,
+    clean_start: bool,
+    has_retained_will: bool,
+) -> Result<Opened, End> {
     granted.await;
-    let mut opened = Opened { session_present: false, sources: Vec::new() };
+    let marks = work.shared.memories.take(work.principal.vhost.name(), &work.client_id);
+    let mut opened = Opened { session_present: false, sources: Vec::new(), retainer: None, will: None };
+    opened.will = work.take_will().await.filter(|_| clean_start);
+    opened.retainer = work.retainer(has_retained_will).await?;
     for token in [AT_MOST_ONCE, AT_LEAST_ONCE] {
         if clean_start {
             work.delete(&work.queue_name(token)).await;
@@ -180,6 +192,9 @@ pub(crate) async fn open(work: Arc<Work>, granted: Call<()>, clean_start: bool) 
             work.with_side(|side| filters.into_iter().for_each(|filter| drop(side.filters.put(filter))));
             opened.sources.push((token, work.attach(token).await?));
         }
+    }
+    if opened.session_present {
+        work.with_side(|side| side.marks = marks);
     }
     Ok(opened)
 }

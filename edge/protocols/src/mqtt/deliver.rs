@@ -3,7 +3,6 @@
 //!
 //! Refuses to know the broker: queues appear as numbers of sources only.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,6 +14,7 @@ use wire::mqtt::{Properties, Property, Publish, Qos, VarNumber, Version, reason}
 
 use super::acks::{Acks, Confirmed};
 use super::inflight::{Entry, Inflight, Stage};
+use super::memory::Marks;
 use super::subscriptions::{Filters, Hit};
 use crate::outbox::Outbox;
 
@@ -34,22 +34,6 @@ pub(crate) struct Source {
     pub(crate) drops: bool,
     /// It was refused a delivery.
     pub(crate) paused: bool,
-}
-
-/// QoS 2 messages that are half done. They outlive the connection with their session, until the node stops.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Marks {
-    /// Packet ids of messages that have arrived and are not released yet.
-    pub(crate) received: HashSet<u16>,
-    /// Packet ids of messages that the client has, and that are not completed yet.
-    pub(crate) released: Vec<u16>,
-}
-
-impl Marks {
-    /// Whether there is nothing to remember.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.received.is_empty() && self.released.is_empty()
-    }
 }
 
 /// What changes together with the output.
@@ -85,6 +69,16 @@ struct Aliases {
 }
 
 impl Aliases {
+    /// The topic as it is sent: empty if the client knows its alias, which is appended to the properties if there is one.
+    fn shorten<'t>(&mut self, topic: &'t str, properties: &mut Vec<u8>) -> &'t str {
+        if self.max == 0 {
+            return topic;
+        }
+        let Some((alias, is_known)) = self.of(topic) else { return topic };
+        Property::TopicAlias(alias).encode(properties);
+        if is_known { "" } else { topic }
+    }
+
     /// The alias of a topic, and whether the client knows it already.
     fn of(&mut self, topic: &str) -> Option<(u16, bool)> {
         if let Some(at) = self.topics.iter().position(|known| **known == *topic) {
@@ -263,14 +257,7 @@ impl Side {
         if out.len() >= limit {
             return if source.drops && !mqtt.is_copy { Pushed::Passed } else { self.pause(token) };
         }
-        let topic = match mqtt.topic {
-            Some(topic) => topic,
-            None => {
-                topic.clear();
-                push_topic(message.routing_key, false, topic);
-                &*topic
-            }
-        };
+        let topic = topic_of(&mqtt, message.routing_key, topic);
         ids.clear();
         let is_foreign = !mqtt.is_copy && *message.exchange != *self.exchange;
         let Some(hit) = self.filters.look(token, topic, ids).or(is_foreign.then_some(FOREIGN)) else {
@@ -284,16 +271,7 @@ impl Side {
             return Pushed::Passed;
         }
         let qos = if source.ack_required { mqtt.qos.min(hit.qos) } else { Qos::AtMostOnce };
-        let mut packet_id = 0;
-        if qos != Qos::AtMostOnce {
-            if self.inflight.len() >= usize::from(self.receive_max) {
-                return self.pause(token);
-            }
-            match self.inflight.id_for(token == AT_LEAST_ONCE, delivery.seq) {
-                Some(id) => packet_id = id,
-                None => return self.pause(token),
-            }
-        }
+        let Some(packet_id) = self.packet_id(token, delivery.seq, qos) else { return self.pause(token) };
         properties.clear();
         if self.version == Version::V5 {
             push_properties(&mqtt, left_s, ids, properties);
@@ -302,18 +280,12 @@ impl Side {
         if packet_bytes > self.packet_bytes_max {
             return Pushed::Passed;
         }
-        let mut topic_sent = topic;
-        if self.aliases.max > 0
-            && let Some((alias, is_known)) = self.aliases.of(topic)
-        {
-            Property::TopicAlias(alias).encode(properties);
-            topic_sent = if is_known { "" } else { topic };
-        }
+        let topic = self.aliases.shorten(topic, properties);
         let publish = Publish {
             dup: delivery.redelivered && qos != Qos::AtMostOnce,
             qos,
             retain: mqtt.is_copy || (hit.retain_as_published && mqtt.retain),
-            topic: topic_sent,
+            topic,
             packet_id,
             properties: Properties::from_raw(properties),
             payload: body,
@@ -321,6 +293,15 @@ impl Side {
         publish.encode(self.version, out);
         self.note(token, source, delivery, qos, packet_id);
         Pushed::Sent
+    }
+
+    /// The id that a message of this QoS goes out with, 0 for QoS 0; `None` while the client has to acknowledge others first.
+    fn packet_id(&mut self, token: u32, seq: MessageSeq, qos: Qos) -> Option<u16> {
+        if qos == Qos::AtMostOnce {
+            return Some(0);
+        }
+        let has_window = self.inflight.len() < usize::from(self.receive_max);
+        if has_window { self.inflight.id_for(token == AT_LEAST_ONCE, seq) } else { None }
     }
 
     /// A packet is on its way.
@@ -351,6 +332,15 @@ const PACKET_BYTES: usize = 1 + 4 + 4 + 2 + 2 + 3;
 
 /// What messages are delivered with that came another way than by the exchange of topics.
 const FOREIGN: Hit = Hit { qos: Qos::ExactlyOnce, retain_as_published: false, no_local: false };
+
+/// The topic of a message, made of its routing key if it does not say its own.
+fn topic_of<'t>(mqtt: &Mqtt<'t>, key: &[u8], buffer: &'t mut String) -> &'t str {
+    mqtt.topic.unwrap_or_else(|| {
+        buffer.clear();
+        push_topic(key, false, buffer);
+        buffer
+    })
+}
 
 /// Properties as they are delivered: with what is left of the expiry, and the identifiers of the subscriptions.
 fn push_properties(mqtt: &Mqtt<'_>, left_s: Option<u32>, ids: &[u32], out: &mut Vec<u8>) {

@@ -1,13 +1,15 @@
 //! PUBLISH: checks, routing key, stored properties, then the broker. Wills, which are published the same way.
 
-use broker::{Incoming, Refused, Routed};
+use broker::{GotMessage, Incoming, PublishChannel, Publisher, Routed};
 use message::mqtt::{Mqtt, TOPIC_BYTES_MAX, loses, push_key};
 use wire::mqtt::{Ack, Packet, Property, Publish, Qos, Version, reason};
 
 use super::acks::{ACKS_MAX, NewAck};
 use super::deliver::write_acks;
 use super::errors::End;
+use super::keeper::Keeper;
 use super::running::Running;
+use super::settings::Settings;
 use super::will::Will;
 
 impl Running {
@@ -75,6 +77,7 @@ impl Running {
             qos: publish.qos,
             retain: publish.retain,
             is_copy: false,
+            is_kept: false,
             sender: has_no_local,
             received_ms: has_expiry.then_some(now_ms),
             topic: loses(topic).then_some(topic),
@@ -82,16 +85,49 @@ impl Running {
         };
         self.stored.clear();
         mqtt.encode(&mut self.stored);
-        let routed = self.route(topic, publish.qos, publish.payload);
-        match routed {
-            Ok(routed) => self.await_ack(publish, routed),
-            Err(refused) => self.refuse(publish, End::from(refused))?,
+        let kept = if publish.retain { self.keep(&mqtt, topic, publish.payload) } else { Ok(false) };
+        match kept.and_then(|is_kept| Ok((is_kept, self.route(topic, publish.qos, publish.payload)?))) {
+            Ok((is_kept, routed)) => self.await_ack(publish, routed, is_kept),
+            Err(end) => self.refuse(publish, end)?,
         }
         Ok(())
     }
 
+    /// Publishes a message to the store of retained messages, too, if its user may publish it at all; whether a confirm follows.
+    fn keep(&mut self, mqtt: &Mqtt<'_>, topic: &str, payload: &[u8]) -> Result<bool, End> {
+        self.check(topic, payload)?;
+        let Some(retainer) = &self.retainer else { return Ok(false) };
+        let Settings { retained_count_max, retained_bytes_max, .. } = *self.work.settings;
+        let bytes = payload.len() + self.stored.len();
+        if !payload.is_empty() && !retainer.has_room(bytes, retained_count_max, retained_bytes_max) {
+            return Err(End::new(
+                reason::QUOTA_EXCEEDED,
+                "there are as many retained messages as there may be",
+            ));
+        }
+        let work = &self.work;
+        let keeper = self.keeper.get_or_insert_with(|| Box::new(Keeper::new(work)));
+        self.has_kept = true;
+        keeper.keep(mqtt, topic, payload)?;
+        Ok(mqtt.qos != Qos::AtMostOnce)
+    }
+
+    /// Whether the user may publish what is in `stored`.
+    fn check(&mut self, topic: &str, payload: &[u8]) -> Result<(), End> {
+        self.key.clear();
+        push_key(topic, &mut self.key);
+        let incoming = Incoming {
+            exchange: self.work.settings.exchange.as_bytes(),
+            routing_key: &self.key,
+            properties: &self.stored,
+            body: payload,
+            mandatory: false,
+        };
+        self.publisher.check(&mut self.without_acks, &incoming).map_err(End::from)
+    }
+
     /// Publishes what is in `stored` to the exchange of topics.
-    fn route(&mut self, topic: &str, qos: Qos, payload: &[u8]) -> Result<Routed, Refused> {
+    fn route(&mut self, topic: &str, qos: Qos, payload: &[u8]) -> Result<Routed, End> {
         self.key.clear();
         push_key(topic, &mut self.key);
         let incoming = Incoming {
@@ -102,11 +138,11 @@ impl Running {
             mandatory: false,
         };
         let channel = if qos == Qos::AtMostOnce { &mut self.without_acks } else { &mut self.with_acks };
-        self.publisher.publish(channel, incoming)
+        self.publisher.publish(channel, incoming).map_err(End::from)
     }
 
     /// It was handed in; PUBACK or PUBREC follow its confirm.
-    fn await_ack(&mut self, publish: &Publish<'_>, routed: Routed) {
+    fn await_ack(&mut self, publish: &Publish<'_>, routed: Routed, is_kept: bool) {
         if publish.qos == Qos::AtMostOnce {
             return;
         }
@@ -117,8 +153,8 @@ impl Running {
             code: if is_lost { reason::NO_MATCHING_SUBSCRIBERS } else { reason::SUCCESS },
             routed: self.with_acks.latest_publish(),
             awaits_routed: true,
-            kept: 0,
-            awaits_kept: false,
+            kept: self.kept_latest(),
+            awaits_kept: is_kept,
         };
         self.work.with_side(|side| side.acks.push(new));
     }
@@ -142,7 +178,7 @@ impl Running {
             code: end.code,
             routed: self.with_acks.latest_publish(),
             awaits_routed: false,
-            kept: 0,
+            kept: self.kept_latest(),
             awaits_kept: false,
         };
         let mut output = self.work.sink.outbox.lock();
@@ -152,31 +188,68 @@ impl Running {
         Ok(())
     }
 
+    /// Number of the latest message that the store of retained messages confirms.
+    fn kept_latest(&self) -> u64 {
+        self.keeper.as_ref().map_or(0, |keeper| keeper.latest())
+    }
+
     /// Whether the client may publish its will.
     pub(crate) fn check_will(&mut self) -> Result<(), End> {
-        let Some(will) = &self.will else { return Ok(()) };
+        let Some(will) = self.will.take() else { return Ok(()) };
         if will.topic.len() > TOPIC_BYTES_MAX {
             return Err(End::new(reason::TOPIC_NAME_INVALID, "the topic of the will is too long"));
         }
-        self.key.clear();
-        push_key(&will.topic, &mut self.key);
-        let incoming = Incoming {
-            exchange: self.work.settings.exchange.as_bytes(),
-            routing_key: &self.key,
-            properties: &will.properties,
-            body: &will.payload,
-            mandatory: false,
-        };
-        self.publisher.check(&mut self.without_acks, &incoming).map_err(End::from)
+        self.stored.clone_from(&will.properties);
+        self.check(&will.topic, &will.payload)?;
+        self.will = Some(will);
+        Ok(())
     }
 
-    /// The connection is lost: its will is published, if it has one.
+    /// The connection is lost: its will is published, if it has one, or waits for the client to come back.
     pub(crate) fn publish_will(&mut self) {
-        let Some(Will { topic, properties, payload, .. }) = self.will.take() else { return };
-        self.stored = properties;
-        if let Err(refused) = self.route(&topic, Qos::AtMostOnce, &payload) {
-            tracing::info!(client_id = %self.work.client_id, "will not published: {}", End::from(refused).text);
+        let Some(will) = self.will.take() else { return };
+        let delay_s = self.expiry_s.map_or(will.delay_s, |expiry_s| will.delay_s.min(expiry_s));
+        let done = if delay_s > 0 { self.delay_will(&will, delay_s) } else { self.publish_now(&will) };
+        if let Err(end) = done {
+            tracing::info!(client_id = %self.work.client_id, "will not published: {}", end.text);
         }
         self.publisher.flush();
+        self.flush_kept();
+    }
+
+    /// The will of a session that this connection has ended, before its time had come.
+    pub(crate) fn publish_left(&mut self, will: Option<GotMessage>) {
+        let Some(will) = will else { return };
+        let Some(topic) = Mqtt::of(&will.properties).and_then(|mqtt| mqtt.topic) else { return };
+        let (mut key, exchange) = (Vec::new(), self.work.settings.exchange.as_bytes());
+        push_key(topic, &mut key);
+        let mut publisher = Publisher::new(&self.work.broker, &self.work.internal);
+        let (properties, body) = (&*will.properties, &*will.body);
+        let incoming = Incoming { exchange, routing_key: &key, properties, body, mandatory: false };
+        if let Err(refused) = publisher.publish(&mut PublishChannel::new(), incoming) {
+            tracing::info!(client_id = %self.work.client_id, ?refused, "will not published");
+        }
+    }
+
+    fn publish_now(&mut self, will: &Will) -> Result<(), End> {
+        self.stored.clone_from(&will.properties);
+        if let Some(mqtt) = Mqtt::of(&will.properties).filter(|mqtt| mqtt.retain) {
+            // Nobody waits for a confirm.
+            let mqtt = Mqtt { qos: Qos::AtMostOnce, ..mqtt };
+            self.keep(&mqtt, &will.topic, &will.payload)?;
+        }
+        self.route(&will.topic, Qos::AtMostOnce, &will.payload).map(drop)
+    }
+
+    fn delay_will(&mut self, will: &Will, delay_s: u32) -> Result<(), End> {
+        let name = self.work.declare_will_queue(&will.topic, delay_s)?;
+        let mut properties = Vec::new();
+        let mqtt = Mqtt::of(&will.properties).unwrap_or_default();
+        Mqtt { topic: Some(&will.topic), is_kept: true, ..mqtt }.encode(&mut properties);
+        let work = &self.work;
+        let keeper = self.keeper.get_or_insert_with(|| Box::new(Keeper::new(work)));
+        keeper.publish(&name, &properties, &will.payload, false)?;
+        keeper.flush();
+        Ok(())
     }
 }

@@ -13,6 +13,8 @@ use super::acks::Confirmed;
 use super::connect::Wishes;
 use super::deliver::{AT_LEAST_ONCE, AT_MOST_ONCE, Confirms};
 use super::inflight::{Entry, Stage};
+use super::keeper::Keeper;
+use super::retained::Retainer;
 use super::will::Will;
 use super::work::{ENDS_WITH_CONNECTION, Work};
 use crate::OUTPUT_BYTES_LOW;
@@ -43,6 +45,11 @@ pub(crate) struct Running {
     /// It has published while an alarm is on: nothing is read until all are off.
     pub(crate) held: bool,
     has_freed_window: bool,
+    pub(crate) keeper: Option<Box<Keeper>>,
+    /// Retained messages of the vhost, once there are some.
+    pub(crate) retainer: Option<Arc<Retainer>>,
+    /// Something was published to them.
+    pub(crate) has_kept: bool,
     pub(crate) key: Vec<u8>,
     pub(crate) stored: Vec<u8>,
     /// The client id, until all the rest is given back.
@@ -67,6 +74,9 @@ impl Running {
             output_full: false,
             held: false,
             has_freed_window: false,
+            keeper: None,
+            retainer: None,
+            has_kept: false,
             key: Vec::new(),
             stored: Vec::new(),
             _claim: claim,
@@ -168,6 +178,14 @@ impl Running {
         self.has_freed_window = true;
     }
 
+    /// The session goes on: messages that the client has and did not complete are released again.
+    pub(crate) fn resend_releases(&self) {
+        let released = self.work.with_side(|side| side.marks.released.clone());
+        for packet_id in released {
+            self.write(&Packet::PubRel(Ack { packet_id, ..Ack::default() }));
+        }
+    }
+
     /// PUBREL: the client will not send the message again.
     pub(crate) fn released(&mut self, id: u16) {
         let was_known = self.work.with_side(|side| side.marks.received.remove(&id));
@@ -202,6 +220,7 @@ impl Running {
     /// Hands publishes and settlements to the queues.
     pub(crate) fn submit(&mut self) {
         self.publisher.flush();
+        self.flush_kept();
         self.take_done();
         while let Some((token, _)) = self.settled.first() {
             let token = *token;
@@ -210,6 +229,19 @@ impl Running {
             if let Some(queue) = self.source(token) {
                 queue.settle(SettleHow::Ack, &runs);
             }
+        }
+    }
+
+    /// Retained messages go to their store, which lets go of those before them.
+    pub(crate) fn flush_kept(&mut self) {
+        if !std::mem::take(&mut self.has_kept) {
+            return;
+        }
+        if let Some(keeper) = &mut self.keeper {
+            keeper.flush();
+        }
+        if let Some(retainer) = &self.retainer {
+            retainer.tend();
         }
     }
 
@@ -292,6 +324,9 @@ impl Running {
         self.publish_will();
         if self.expiry_s == ENDS_WITH_CONNECTION {
             self.work.delete_lasting();
+        } else {
+            let marks = self.work.with_side(|side| std::mem::take(&mut side.marks));
+            self.work.shared.memories.keep(self.work.principal.vhost.name(), &self.work.client_id, marks);
         }
         self.work.broker.close_connection(&self.work.principal);
     }

@@ -21,8 +21,10 @@ use super::connect::{Opened, Wishes, login, on_the_wire, open, protocol_name, wi
 use super::control::Control;
 use super::deliver::{Side, Sink};
 use super::errors::{End, connack_code};
+use super::retained::Retainer;
 use super::running::Running;
 use super::settings::Settings;
+use super::shared::Shared;
 use super::subscribe::{Changed, Wanted, subscribe, unsubscribe};
 use super::will::Will;
 use super::work::{ENDS_WITH_CONNECTION, Work};
@@ -76,6 +78,7 @@ enum Done {
     Opened(Result<Opened, End>),
     Subscribed(Changed),
     Unsubscribed(Changed),
+    Retains(Result<Option<Arc<Retainer>>, End>),
 }
 
 /// Something that the session waits for; nothing is read meanwhile.
@@ -85,6 +88,7 @@ type Wait = Pin<Box<dyn Future<Output = Done> + Send>>;
 pub struct Session {
     broker: Broker,
     settings: Arc<Settings>,
+    shared: Arc<Shared>,
     peer: Peer,
     outbox: Arc<Outbox<Side>>,
     control: Arc<Control>,
@@ -105,7 +109,8 @@ pub struct Session {
 impl Session {
     /// A connection that was just accepted at `now`.
     #[must_use]
-    pub fn new(broker: Broker, settings: Arc<Settings>, peer: Peer, now: Now) -> Session {
+    pub fn new(door: Door, peer: Peer, now: Now) -> Session {
+        let Door { broker, settings, shared } = door;
         let outbox = Arc::new(Outbox::new(Side::new()));
         let info = ConnectionInfo {
             name: peer.connection_name(),
@@ -123,6 +128,7 @@ impl Session {
         Session {
             broker,
             settings,
+            shared,
             peer,
             outbox,
             control,
@@ -193,6 +199,14 @@ impl Session {
                 self.enter(Phase::Closed);
             }
             (Phase::Running, Packet::Publish(_)) if self.stops_at_publish() => return Ok(Step::Waits),
+            (Phase::Running, Packet::Publish(publish))
+                if publish.retain && self.running().retainer.is_none() =>
+            {
+                let work = self.running().work.clone();
+                let retainer = async move { work.retainer(true).await.map_err(End::from) };
+                self.wait_for(async move { Done::Retains(retainer.await) });
+                return Ok(Step::Waits);
+            }
             (Phase::Running, packet) => self.packet(packet)?,
             _ => return Err(End::protocol("a packet before CONNACK")),
         }
@@ -273,6 +287,7 @@ impl Session {
             internal,
             settings: self.settings.clone(),
             sink,
+            shared: self.shared.clone(),
             client_id: wishes.client_id.clone(),
             expiry_s: wishes.expiry_s,
             prefetch: receive_max,
@@ -288,7 +303,8 @@ impl Session {
             self.running().will = None;
             return Err(end);
         }
-        self.wait_for(async move { Done::Opened(open(work, granted, clean_start).await) });
+        let has_retained_will = connect.will.is_some_and(|will| will.retain);
+        self.wait_for(async move { Done::Opened(open(work, granted, clean_start, has_retained_will).await) });
         Ok(())
     }
 
@@ -333,7 +349,7 @@ impl Session {
 
     /// The session is there: CONNACK, then what it has.
     fn opened(&mut self, opened: Opened) {
-        let Opened { session_present, sources } = opened;
+        let Opened { session_present, sources, retainer, will } = opened;
         let settings = self.settings.clone();
         let running = self.running();
         let wishes = &running.wishes;
@@ -348,6 +364,9 @@ impl Session {
         }
         let properties = Properties::of(&properties);
         running.write(&Packet::ConnAck(ConnAck { session_present, code: reason::SUCCESS, properties }));
+        running.retainer = retainer;
+        running.publish_left(will);
+        running.resend_releases();
         running.attach(sources);
         let client_id = running.wishes.client_id.clone();
         self.enter(Phase::Running);
@@ -463,6 +482,8 @@ impl Session {
         match done {
             Done::Opened(Ok(opened)) => self.opened(opened),
             Done::Opened(Err(end)) => self.fail(&end),
+            Done::Retains(Ok(retainer)) => self.running().retainer = retainer,
+            Done::Retains(Err(end)) => self.fail(&end),
             Done::Subscribed(changed) => {
                 let is_v31 = self.version != Version::V5;
                 let failed = |code: u8| if is_v31 && code > 2 { reason::UNSPECIFIED_ERROR } else { code };

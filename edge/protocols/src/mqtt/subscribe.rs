@@ -6,11 +6,13 @@ use broker::{Queue, Refused};
 use message::mqtt::TOPIC_BYTES_MAX;
 use wire::amqp091::TableBuf;
 use wire::mqtt::{
-    Property, Qos, Subscribe, SubscriptionOptions, Unsubscribe, VarNumber, Version, reason, shared_filter,
+    Property, Qos, RetainHandling, Subscribe, SubscriptionOptions, Unsubscribe, VarNumber, Version, reason,
+    shared_filter,
 };
 
 use super::deliver::{AT_LEAST_ONCE, AT_MOST_ONCE, SHARED_FIRST, Source};
 use super::errors::End;
+use super::keeper::Keeper;
 use super::subscriptions::Filter;
 use super::work::Work;
 
@@ -120,6 +122,7 @@ async fn own(work: &Work, filter: Filter, has_source: [bool; 2], changed: &mut C
     if !has_source[token as usize - 1] && is_new(changed) {
         changed.attached.push((token, work.attach(token).await?));
     }
+    let handling = filter.options.retain_handling;
     // Before the binding: what comes by it at once must find the filter.
     let old = work.with_side(|side| side.filters.put(filter.clone()));
     if let Err(refused) = work.bind(&work.queue_name(token), &filter).await {
@@ -129,10 +132,22 @@ async fn own(work: &Work, filter: Filter, has_source: [bool; 2], changed: &mut C
         });
         return Err(refused.into());
     }
+    let wants_kept = match handling {
+        RetainHandling::Send => true,
+        RetainHandling::SendIfNew => old.is_none(),
+        RetainHandling::DoNotSend => false,
+    };
     if let Some(old) = old
         && (old.token != token || old.arguments() != filter.arguments())
     {
         work.unbind(&work.queue_name(old.token), &old).await?;
+    }
+    if wants_kept && let Some(retainer) = work.retainer(false).await? {
+        let kept = retainer.matching(&filter.filter);
+        if !kept.is_empty() {
+            let now_ms = work.settings.clock.wall_ms();
+            Keeper::new(work).copy(&work.queue_name(token), &kept, now_ms).await;
+        }
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Messages that are published when their connection is lost.
 
 use message::mqtt::{Mqtt, loses};
-use wire::mqtt::{Property, Qos};
+use wire::mqtt::Property;
 
 /// A message that is published when the connection is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,8 +10,6 @@ pub(crate) struct Will {
     /// Stored properties.
     pub(crate) properties: Vec<u8>,
     pub(crate) payload: Vec<u8>,
-    pub(crate) qos: Qos,
-    pub(crate) retain: bool,
     /// Seconds that it waits for the client to come back.
     pub(crate) delay_s: u32,
 }
@@ -40,13 +38,6 @@ impl Will {
         };
         let mut properties = Vec::new();
         mqtt.encode(&mut properties);
-        Will {
-            topic: will.topic.into(),
-            properties,
-            payload: will.payload.to_vec(),
-            qos: will.qos,
-            retain: will.retain,
-            delay_s,
-        }
+        Will { topic: will.topic.into(), properties, payload: will.payload.to_vec(), delay_s }
     }
 }

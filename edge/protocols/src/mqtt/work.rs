@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use broker::{
     BindRequest, Broker, Call, ConsumeRequest, ConsumerId, ConsumerSpec, DeletedQueue, DestinationName,
-    Principal, Queue, QueueDeclare, Refused,
+    GotMessage, Principal, Queue, QueueDeclare, Refused,
 };
+use message::mqtt::push_key;
 use wire::amqp091::{Table, TableBuf};
 use wire::mqtt::Qos;
 
 use super::deliver::{AT_LEAST_ONCE, AT_MOST_ONCE, Side, Sink, Source};
+use super::retained::Retainer;
 use super::settings::Settings;
+use super::shared::Shared;
 use super::subscriptions::Filter;
 
 /// How long a session outlives its connection, in seconds: not at all.
@@ -18,6 +21,9 @@ pub(crate) const ENDS_WITH_CONNECTION: Option<u32> = Some(0);
 
 /// Longest client id, in bytes: names of queues are made of it.
 pub(crate) const CLIENT_ID_BYTES_MAX: usize = 255 - "mqtt-subscription-qos0".len();
+
+/// How long the queue of a will is there after the will has gone, milliseconds.
+const WILL_QUEUE_LEFT_MS: i64 = 60_000;
 
 /// What the steps of a session share.
 pub(crate) struct Work {
@@ -28,6 +34,7 @@ pub(crate) struct Work {
     pub(crate) internal: Principal,
     pub(crate) settings: Arc<Settings>,
     pub(crate) sink: Arc<Sink>,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) client_id: Box<str>,
     /// Seconds that the session outlives its connection, as said in CONNECT; `None` is for ever.
     pub(crate) expiry_s: Option<u32>,
@@ -145,6 +152,53 @@ impl Work {
             routing_key: key,
             arguments,
         }
+    }
+
+    /// Retained messages of the vhost, read; with `makes` also if there are none yet.
+    pub(crate) async fn retainer(&self, makes: bool) -> Result<Option<Arc<Retainer>>, Refused> {
+        let found = self.shared.retainers.of(&self.broker, &self.internal, makes)?;
+        if let Some(retainer) = &found {
+            retainer.loaded().await;
+        }
+        Ok(found)
+    }
+
+    /// The queue in which a will waits.
+    pub(crate) fn will_queue_name(&self) -> String {
+        format!("mqtt-will-{}", self.client_id)
+    }
+
+    /// Makes that queue: what is published to it goes to a topic after so many seconds.
+    pub(crate) fn declare_will_queue(&self, topic: &str, delay_s: u32) -> Result<String, Refused> {
+        let (name, mut key) = (self.will_queue_name(), Vec::new());
+        push_key(topic, &mut key);
+        let delay_ms = i64::from(delay_s) * 1000;
+        let mut arguments = TableBuf::new();
+        arguments.push_str("x-dead-letter-exchange", self.settings.exchange.as_bytes());
+        arguments.push_str("x-dead-letter-routing-key", key);
+        arguments.push_i64("x-expires", delay_ms + WILL_QUEUE_LEFT_MS).push_i64("x-message-ttl", delay_ms);
+        arguments.push_str("x-queue-type", "classic");
+        let declare = QueueDeclare {
+            name: name.as_bytes(),
+            durable: true,
+            exclusive: false,
+            auto_delete: false,
+            arguments: arguments.as_table(),
+        };
+        self.broker.declare_queue(&self.internal, declare)?;
+        Ok(name)
+    }
+
+    /// Takes back a will that waits. The client is here again.
+    pub(crate) async fn take_will(&self) -> Option<GotMessage> {
+        let name = self.will_queue_name();
+        self.principal.vhost.queue(name.as_bytes())?;
+        let got = match self.broker.get(&self.internal, name.as_bytes(), false) {
+            Ok((_, call)) => call.await.ok().flatten(),
+            Err(_) => None,
+        };
+        self.delete(&name).await;
+        got
     }
 
     /// The subscriptions that the bindings of an own queue tell.

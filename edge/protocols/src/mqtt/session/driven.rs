@@ -7,6 +7,7 @@ use broker::{Broker, Stage};
 use platform::profile::SessionScope;
 
 use super::{Phase, Session, Settings};
+use crate::mqtt::Shared;
 use crate::{Now, OUTPUT_BYTES_LOW, OutputBytes, Peer, Progress, State};
 
 /// Makes sessions of MQTT.
@@ -16,13 +17,15 @@ pub struct Door {
     pub broker: Broker,
     /// What is set for all of them.
     pub settings: Arc<Settings>,
+    /// What they share.
+    pub shared: Arc<Shared>,
 }
 
 impl crate::Door for Door {
     type Session = Session;
 
     fn open(&self, peer: Peer, now: Now) -> Session {
-        Session::new(self.broker.clone(), self.settings.clone(), peer, now)
+        Session::new(self.clone(), peer, now)
     }
 }
 

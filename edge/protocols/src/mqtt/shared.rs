@@ -1,0 +1,13 @@
+//! What the sessions of a node share.
+
+use super::memory::Memories;
+use super::retained::Retainers;
+
+/// What the sessions of a node share.
+#[derive(Default)]
+pub struct Shared {
+    /// What sessions without a connection are remembered by.
+    pub(crate) memories: Memories,
+    /// Retained messages.
+    pub(crate) retainers: Retainers,
+}

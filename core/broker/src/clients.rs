@@ -7,13 +7,15 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::call::{Call, Reply};
 
 /// Vhost and name.
 type Key = (Box<str>, Box<str>);
 
 /// Asks a holder to let go.
 pub(crate) type Close = Arc<dyn Fn() + Send + Sync>;
+
+/// Hears that a name is theirs.
+pub(crate) type Granted = Box<dyn FnOnce() + Send>;
 
 /// Names in use.
 #[derive(Default)]
@@ -36,7 +38,7 @@ struct Row {
 struct Next {
     claim: u64,
     close: Close,
-    reply: Reply<()>,
+    granted: Granted,
 }
 
 /// A name, or a place in the line for it, until dropped.
@@ -51,13 +53,14 @@ pub struct ClientClaim {
 pub struct ClientBusy;
 
 impl Clients {
-    /// Claims a name in a vhost. `close` asks the one who claims to let go again. The call is answered when the name is theirs.
+    /// Claims a name in a vhost. `close` asks the one who claims to let go again; `granted` hears that the name is theirs.
     pub(crate) fn claim(
         self: &Arc<Self>,
         vhost: &str,
         name: &str,
         close: Close,
-    ) -> Result<(ClientClaim, Call<()>), ClientBusy> {
+        granted: Granted,
+    ) -> Result<ClientClaim, ClientBusy> {
         let key: Key = (vhost.into(), name.into());
         let mut rows = self.0.lock();
         rows.claim_latest += 1;
@@ -65,18 +68,19 @@ impl Clients {
         let claim = ClientClaim { clients: self.clone(), key: key.clone(), number };
         let Some(row) = rows.by_name.get_mut(&key) else {
             rows.by_name.insert(key, Row { claim: number, close, next: None });
-            return Ok((claim, Call::ready(())));
+            drop(rows);
+            granted();
+            return Ok(claim);
         };
         if row.next.is_some() {
             drop(rows);
             return Err(ClientBusy);
         }
-        let (reply, call) = Call::pair();
-        row.next = Some(Next { claim: number, close, reply });
+        row.next = Some(Next { claim: number, close, granted });
         let holder = row.close.clone();
         drop(rows);
         holder();
-        Ok((claim, call))
+        Ok(claim)
     }
 
     /// Names that are held.
@@ -94,10 +98,10 @@ impl Drop for ClientClaim {
             return;
         }
         match row.next.take() {
-            Some(Next { claim, close, reply }) => {
+            Some(Next { claim, close, granted }) => {
                 (row.claim, row.close) = (claim, close);
                 drop(rows);
-                reply.send(());
+                granted();
             }
             None => {
                 rows.by_name.remove(&self.key);
@@ -115,31 +119,32 @@ mod tests {
     #[test]
     fn a_name_passes_to_the_one_who_waits_and_the_others_are_sent_away() {
         let clients = Arc::new(Clients::default());
-        let asked = [0; 4].map(|_| Arc::new(AtomicU32::new(0)));
-        let claim = |vhost: &str, nth: usize| {
-            let asked = asked[nth].clone();
-            let close = move || {
-                asked.fetch_add(1, Ordering::Relaxed);
-            };
-            clients.claim(vhost, "c", Arc::new(close))
+        let counters = || [0; 5].map(|_| Arc::new(AtomicU32::new(0)));
+        let (asked, granted) = (counters(), counters());
+        let raise = |counter: &Arc<AtomicU32>| {
+            let counter = counter.clone();
+            move || {
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
         };
-        let times = |nth: usize| asked[nth].load(Ordering::Relaxed);
-        let (first, mut has) = claim("/", 0).unwrap();
-        assert!(has.try_take().is_some());
-        let (second, mut gets) = claim("/", 1).unwrap();
-        assert_eq!(times(0), 1);
-        assert!(gets.try_take().is_none());
+        let claim = |vhost: &str, nth: usize| {
+            clients.claim(vhost, "c", Arc::new(raise(&asked[nth])), Box::new(raise(&granted[nth])))
+        };
+        let times = |counter: &Arc<AtomicU32>| counter.load(Ordering::Relaxed);
+        let first = claim("/", 0).unwrap();
+        assert_eq!(times(&granted[0]), 1);
+        let second = claim("/", 1).unwrap();
+        assert_eq!((times(&asked[0]), times(&granted[1])), (1, 0));
         assert!(claim("/", 2).is_err());
-        let (_other_vhost, mut has) = claim("v", 2).unwrap();
-        assert!(has.try_take().is_some());
+        let _other_vhost = claim("v", 2).unwrap();
+        assert_eq!(times(&granted[2]), 1);
         drop(first);
-        assert!(gets.try_take().is_some());
-        let (third, _waits) = claim("/", 3).unwrap();
-        drop(third);
-        assert_eq!(times(1), 1);
-        let (fourth, mut gets) = claim("/", 3).unwrap();
+        assert_eq!(times(&granted[1]), 1);
+        drop(claim("/", 3).unwrap());
+        assert_eq!(times(&asked[1]), 1);
+        let fourth = claim("/", 4).unwrap();
         drop(second);
-        assert!(gets.try_take().is_some());
+        assert_eq!((times(&granted[3]), times(&granted[4])), (0, 1));
         drop(fourth);
         assert_eq!(clients.count(), 1);
     }

@@ -259,7 +259,10 @@ impl Broker {
         control: Arc<dyn ConnectionControl>,
     ) -> Result<(ClientClaim, Call<()>), ClientBusy> {
         let close = move || control.close(CloseReason::TakenOver);
-        self.connections().clients.claim(vhost, name, Arc::new(close))
+        let (reply, call) = Call::pair();
+        let granted = Box::new(move || reply.send(()));
+        let claim = self.connections().clients.claim(vhost, name, Arc::new(close), granted)?;
+        Ok((claim, call))
     }
 
     /// Names that are held.

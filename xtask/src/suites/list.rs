@@ -162,6 +162,7 @@ pub(crate) const SUITES: &[Suite] = &[
     .needs(&["ui", "node"])
     .with(Broker::Own(&["--management-listen", "127.0.0.1:0"])),
     suite("packages", Lane::Second, "pytest -c testing/packages/pytest.ini testing/packages").needs(&["packages"]),
+    suite("mqtt", Lane::Second, "cd testing/mqtt && pytest ."),
     suite("tls", Lane::Second, "cd testing/tls && CACHE=$CACHE pytest -n 2 .").needs(&["node", "go", "java"]),
     suite("prometheus", Lane::Second, "cd testing/prometheus && pytest ."),
     client("python", Lane::Second, &[], r#"cd testing/clients/python && pytest --ignore test_celery.py -k "not restart""#),

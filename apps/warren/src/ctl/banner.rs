@@ -80,6 +80,7 @@ fn of_object(request: &Request, timeout: Duration) -> Option<String> {
         "list_exchanges" => format!("Listing exchanges for vhost {vhost} ..."),
         "list_bindings" => format!("Listing bindings for vhost {vhost}..."),
         "list_consumers" => format!("Listing consumers in vhost {vhost} ..."),
+        "list_mqtt_connections" => "Listing MQTT connections ...".into(),
         "list_connections" => "Listing connections ...".into(),
         "list_channels" => "Listing channels ...".into(),
         "explain_route" => {

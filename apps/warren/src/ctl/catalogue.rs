@@ -67,9 +67,8 @@ const ABSENT: &[(&str, &[&str])] = &[
     ("disk space is always watched", &["deactivate_free_disk_space_monitoring"]),
     ("messages are not intercepted", &["list_channel_interceptors", "set_channel_interceptor_priorities"]),
     (
-        "MQTT, STOMP and streams are not there yet",
+        "STOMP and streams are not there yet",
         &[
-            "list_mqtt_connections",
             "list_stomp_connections",
             "list_stream_connections",
             "list_stream_consumers",

@@ -9,6 +9,7 @@ use broker::{
     TlsSession,
 };
 use serde_json::Value;
+use wire::amqp091::{Table, Value as Field};
 
 use crate::ctl::columns::{Column, chosen, rows};
 use crate::ctl::commands::{Outcome, arguments, usage};
@@ -92,6 +93,39 @@ pub(crate) fn list_connections(broker: &Broker, request: &Request) -> Outcome {
     let all = broker.connections().all().into_iter();
     let all = all.map(|(id, control)| (id, control.info().at(now_ms), control));
     Ok(rows(&columns, all))
+}
+
+/// Columns that connections of MQTT have beside those of all.
+const MQTT_COLUMNS: &[Column<Connection>] = &[
+    ("client_id", |(_, it, _)| client_id(it).into()),
+    ("conn_name", |(_, it, _)| it.name.as_str().into()),
+    ("connection_state", |(_, it, _)| it.state.into()),
+    ("proto_ver", |(_, it, _)| it.protocol.strip_prefix(MQTT).unwrap_or_default().trim_start().into()),
+    ("protocol", |(_, it, _)| it.protocol.into()),
+    ("keepalive", |(_, it, _)| it.heartbeat_s.into()),
+    ("ssl", |(_, it, _)| it.tls.is_some().into()),
+];
+
+/// How the protocols of such connections begin.
+const MQTT: &str = "MQTT";
+
+fn client_id(info: &ConnectionInfo) -> String {
+    match Table::from_raw(&info.client_properties).get("client_id") {
+        Some(Field::LongStr(id)) => String::from_utf8_lossy(id).into_owned(),
+        _ => String::new(),
+    }
+}
+
+/// All connections of MQTT.
+pub(crate) fn list_mqtt_connections(broker: &Broker, request: &Request) -> Outcome {
+    let mut known = MQTT_COLUMNS.to_vec();
+    let is_new = |column: &&Column<Connection>| !MQTT_COLUMNS.iter().any(|(name, _)| *name == column.0);
+    known.extend(CONNECTION_COLUMNS.iter().filter(is_new));
+    let columns = chosen(request, &known, &["client_id"])?;
+    let now_ms = now_ms();
+    let all = broker.connections().all().into_iter();
+    let all = all.map(|(id, control)| (id, control.info().at(now_ms), control));
+    Ok(rows(&columns, all.filter(|(_, it, _)| it.protocol.starts_with(MQTT))))
 }
 
 type Channel = (ConnectionId, ChannelInfo);

@@ -90,6 +90,7 @@ const OTHERS: Commands = &[
     ("cancel_delayed_message", |it| delayed::cancel_delayed_message(it.broker, it.request)),
     ("delete_queue", |it| queues::delete_queue(it.broker, it.request)),
     ("purge_queue", |it| queues::purge_queue(it.broker, it.request)),
+    ("list_mqtt_connections", |it| connections::list_mqtt_connections(it.broker, it.request)),
     ("list_connections", |it| connections::list_connections(it.broker, it.request)),
     ("list_channels", |it| connections::list_channels(it.broker, it.request)),
     ("export_definitions", |it| export::export_definitions(it.broker, it.request)),

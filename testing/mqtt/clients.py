@@ -1,0 +1,165 @@
+"""Servers and clients of the MQTT suite: paho's client with what it has received in lists, and AMQP beside it.
+
+    client = broker.client("name", version=5, clean=False)
+    client.subscribe("a/#", 1); client.publish("a/b", b"x", 1); client.next()
+"""
+
+import queue
+import re
+import time
+
+import paho.mqtt.client as paho
+import pika
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+import warren
+
+DEADLINE_S = 15
+V31, V311, V5 = paho.MQTTv31, paho.MQTTv311, paho.MQTTv5
+
+
+def properties(packet, **values):
+    """Properties of a packet: `properties("PUBLISH", MessageExpiryInterval=3)`."""
+    made = Properties(getattr(PacketTypes, packet))
+    for name, value in values.items():
+        setattr(made, name, value)
+    return made
+
+
+def until(what, holds, deadline_s=DEADLINE_S):
+    end = time.monotonic() + deadline_s
+    while True:
+        found = holds()
+        if found:
+            return found
+        assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
+        time.sleep(0.01)
+
+
+class Server:
+    def __init__(self, binary, folder):
+        config = "prometheus.tcp.listener = none\nmqtt.listeners.tcp.default = 127.0.0.1:0\n"
+        self.process = warren.Warren(binary, folder, config)
+        self.ctl, self.clients = self.process.ctl, []
+
+    def start(self):
+        self.process.start()
+        self.port = int(re.findall(r"^ready .* mqtt=127.0.0.1:(\d+)", self.process.log_text(), re.MULTILINE)[-1])
+        return self
+
+    def kill(self):
+        self.process.kill()
+
+    def leave(self):
+        """All clients end."""
+        for client in self.clients:
+            client.stop()
+        self.clients.clear()
+
+    def end(self):
+        self.leave()
+        if self.process.child.poll() is None:
+            self.process.stop()
+
+    def client(self, name="", version=V311, clean=True, expiry_s=None, will=None, **options):
+        client = Client(self, name, version, clean, expiry_s, will, **options)
+        self.clients.append(client)
+        return client
+
+    def channel(self):
+        return pika.BlockingConnection(pika.URLParameters(self.process.url)).channel()
+
+    def rows(self, *words):
+        """Lines of a `list_...` command as lists of columns."""
+        code, out, errors = self.ctl("-q", *words)
+        assert code == 0, errors
+        return [line.split("\t") for line in out.splitlines()][1:]
+
+
+class Client:
+    """Connected when made. `refused` is the reason when it was not let in."""
+
+    def __init__(self, server, name, version, clean, expiry_s, will, **options):
+        self.version, self.messages, self.events = version, queue.Queue(), queue.Queue()
+        new = {} if version == V5 else {"clean_session": clean}
+        self.paho = paho.Client(CallbackAPIVersion.VERSION2, name, protocol=version,
+                                reconnect_on_failure=False, **new)
+        self.paho.on_message = lambda _, __, message: self.messages.put(message)
+        self.paho.on_connect = lambda _, __, flags, reason, given: self.events.put(("connect", flags, reason, given))
+        self.paho.on_disconnect = lambda _, __, ___, reason, given: self.events.put(("disconnect", reason))
+        self.paho.on_subscribe = lambda _, __, ___, reasons, ____: self.events.put(("subscribe", reasons))
+        self.paho.on_unsubscribe = lambda _, __, ___, reasons, ____: self.events.put(("unsubscribe", reasons))
+        self.paho.on_publish = lambda _, __, number, reason, ___: self.events.put(("publish", number, reason))
+        user, password = options.pop("login", ("guest", "guest"))
+        if user is not None:
+            self.paho.username_pw_set(user, password)
+        if will:
+            topic, payload, qos, retain, given = (*will, None)[:5]
+            self.paho.will_set(topic, payload, qos, retain, given)
+        self.paho.manual_ack_set(options.pop("manual_ack", False))
+        keep_alive = options.pop("keep_alive", 60)
+        start = {}
+        if version == V5:
+            asked = {} if expiry_s is None else {"SessionExpiryInterval": expiry_s}
+            start = {"clean_start": clean, "properties": properties("CONNECT", **asked, **options)}
+        self.paho.connect("127.0.0.1", server.port, keep_alive, **start)
+        self.paho.loop_start()
+        _, flags, self.reason, self.given = self.event("connect")
+        self.refused, self.session_present = self.reason.is_failure, flags.session_present
+
+    def event(self, name, deadline_s=DEADLINE_S):
+        """The next event of that name; those before it are dropped."""
+        end = time.monotonic() + deadline_s
+        while True:
+            event = self.events.get(timeout=max(end - time.monotonic(), 0.01))
+            if event[0] == name:
+                return event
+
+    def subscribe(self, *args, **kwargs):
+        """The reason codes, as numbers."""
+        self.paho.subscribe(*args, **kwargs)
+        return [reason.value for reason in self.event("subscribe")[1]]
+
+    def unsubscribe(self, *args):
+        self.paho.unsubscribe(*args)
+        return [reason.value for reason in self.event("unsubscribe")[1]]
+
+    def publish(self, topic, payload=b"", qos=0, retain=False, **given):
+        """Returns when it is acknowledged: the reason code."""
+        props = properties("PUBLISH", **given) if given else None
+        number = self.paho.publish(topic, payload, qos, retain, props).mid
+        while True:
+            _, done, reason = self.event("publish")
+            if done == number:
+                return reason.value
+
+    def next(self, deadline_s=DEADLINE_S):
+        return self.messages.get(timeout=deadline_s)
+
+    def payloads(self, count):
+        return [self.next().payload for _ in range(count)]
+
+    def nothing(self, wait_s=0.3):
+        """Nothing comes."""
+        try:
+            message = self.messages.get(timeout=wait_s)
+        except queue.Empty:
+            return
+        raise AssertionError(f"{message.topic}: {message.payload}")
+
+    def disconnect(self, **options):
+        self.paho.disconnect(**options)
+        self.event("disconnect")
+        self.stop()
+
+    def drop(self):
+        """The socket ends without a DISCONNECT."""
+        self.paho.loop_stop()
+        self.paho._sock_close()
+
+    def stop(self):
+        self.paho.loop_stop()
+        if self.paho.socket():
+            self.paho._sock_close()

@@ -1,0 +1,150 @@
+"""Sessions: who is let in, what outlives a connection, who takes over, what is said when it is lost."""
+
+import time
+
+import pytest
+from clients import V5, V31, V311, properties, until
+
+VERSIONS = [V31, V311, V5]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_wrong_passwords_are_refused(broker, version):
+    client = broker.client("w", version, login=("guest", "wrong"))
+    assert client.refused and client.reason.getName() in ("Bad user name or password", "Not authorized")
+
+
+def test_anonymous_clients_are_the_anonymous_user(broker):
+    assert not broker.client("anonymous", login=(None, None)).refused
+    rows = broker.rows("list_connections", "user", "protocol")
+    assert ["guest", "'MQTT 3.1.1'"] in rows or ["guest", "MQTT 3.1.1"] in rows, rows
+
+
+def test_a_user_name_may_begin_with_a_vhost(broker):
+    broker.ctl("add_vhost", "devices")
+    broker.ctl("set_permissions", "-p", "devices", "guest", ".*", ".*", ".*")
+    inside = broker.client("inside", login=("devices:guest", "guest"))
+    inside.subscribe("v/#")
+    outside = broker.client("outside")
+    outside.publish("v/1", b"other vhost")
+    broker.client("inside2", login=("devices:guest", "guest")).publish("v/1", b"same vhost")
+    assert inside.next().payload == b"same vhost"
+
+
+def test_clients_without_an_id_get_one(broker):
+    client = broker.client("", V5)
+    assert client.given.AssignedClientIdentifier
+    assert not broker.client("", V311).refused
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_sessions_keep_subscriptions_and_messages(broker, version):
+    name = f"keeps{version}"
+    client = broker.client(name, version, clean=False, expiry_s=100 if version == V5 else None)
+    assert not client.session_present
+    client.subscribe([("keep/+", 1)] if version != V5 else "keep/+", *([] if version != V5 else [1]))
+    client.disconnect()
+    sender = broker.client(f"sender{version}", version)
+    for nth in range(20):
+        sender.publish(f"keep/{version}", b"%d" % nth, 1)
+    client = broker.client(name, version, clean=False, expiry_s=100 if version == V5 else None)
+    assert client.session_present or version == V31
+    assert client.payloads(20) == [b"%d" % nth for nth in range(20)]
+    client.disconnect()
+    broker.client(name, version, clean=True).disconnect()
+    client = broker.client(name, version, clean=False, expiry_s=100 if version == V5 else None)
+    assert not client.session_present
+    client.disconnect()
+    broker.client(name, version, clean=True).disconnect()
+
+
+def test_clean_sessions_leave_nothing(broker):
+    client = broker.client("leaves", V311)
+    client.subscribe([("l/1", 0), ("l/2", 1)])
+    names = {row[0] for row in broker.rows("list_queues", "name")}
+    assert {"mqtt-subscription-leavesqos0", "mqtt-subscription-leavesqos1"} <= names
+    client.disconnect()
+    gone = lambda: not any("leaves" in row[0] for row in broker.rows("list_queues", "name"))
+    until("queues are gone", gone)
+
+
+def test_sessions_expire(broker):
+    client = broker.client("expires", V5, clean=False, expiry_s=1)
+    client.subscribe("x/y", 1)
+    client.disconnect()
+    until("it expired", lambda: not any("expires" in row[0] for row in broker.rows("list_queues", "name")))
+    assert not broker.client("expires", V5, clean=False).session_present
+
+
+def test_disconnect_may_end_a_session_and_not_prolong_one(broker):
+    client = broker.client("ends", V5, clean=False, expiry_s=100)
+    client.subscribe("x/y", 1)
+    client.disconnect(properties=properties("DISCONNECT", SessionExpiryInterval=0))
+    assert not broker.client("ends", V5, clean=False).session_present
+    client = broker.client("ends2", V5, clean=True)
+    client.paho.disconnect(properties=properties("DISCONNECT", SessionExpiryInterval=10))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_client_id_is_taken_over(broker, version):
+    first = broker.client("one", version, clean=False, expiry_s=100 if version == V5 else None, manual_ack=True)
+    first.subscribe("t/o", 1)
+    broker.client("other", version).publish("t/o", b"unacked", 1)
+    assert first.next().payload == b"unacked"
+    second = broker.client("one", version, clean=False, expiry_s=100 if version == V5 else None)
+    reason = first.event("disconnect")[1]
+    assert version != V5 or reason.value == 0x8E
+    message = second.next()
+    assert (message.payload, message.dup) == (b"unacked", True)
+    assert second.session_present or version == V31
+    second.disconnect()
+    broker.client("one", version, clean=True).disconnect()
+
+
+def test_redeliveries_have_their_packet_id(broker):
+    first = broker.client("ids", V311, clean=False, manual_ack=True)
+    first.subscribe("i/d", 1)
+    sender = broker.client("ids sender")
+    for nth in range(3):
+        sender.publish("i/d", b"%d" % nth, 1)
+    before = {message.payload: message.mid for message in (first.next() for _ in range(3))}
+    first.drop()
+    again = broker.client("ids", V311, clean=False)
+    assert {message.payload: message.mid for message in (again.next() for _ in range(3))} == before
+    again.disconnect()
+    broker.client("ids", V311).disconnect()
+
+
+def test_wills(broker):
+    watcher = broker.client("watcher", V5)
+    watcher.subscribe("will/#", 1)
+    broker.client("lost", V311, will=("will/lost", b"gone", 1, False)).drop()
+    assert watcher.next().payload == b"gone"
+    broker.client("leaves", V311, will=("will/leaves", b"gone", 1, False)).disconnect()
+    watcher.nothing()
+    client = broker.client("silent", V5, keep_alive=1, will=("will/silent", b"silent", 0, False))
+    client.paho.loop_stop()
+    assert watcher.next().payload == b"silent"
+
+
+def test_a_will_waits_for_its_client(broker):
+    watcher = broker.client("watcher2", V5)
+    watcher.subscribe("late/#", 1)
+    will = ("late/will", b"gone", 1, False, properties("WILLMESSAGE", WillDelayInterval=1))
+    options = {"clean": False, "expiry_s": 100, "will": will}
+    broker.client("late", V5, **options).drop()
+    back = broker.client("late", V5, **options)
+    watcher.nothing(1.5)
+    began = time.monotonic()
+    back.drop()
+    assert watcher.next().payload == b"gone"
+    assert time.monotonic() - began > 0.8
+    broker.client("late", V5, clean=True).disconnect()
+
+
+def test_silence_ends_a_connection(broker):
+    client = broker.client("quiet", V5, keep_alive=1)
+    client.paho.loop_stop()
+    quiet = lambda: any("quiet" in row[0] for row in broker.rows("list_connections", "client_properties"))
+    assert quiet()
+    until("it is closed", lambda: not quiet())

@@ -60,7 +60,8 @@ fn settings(options: &Options, clock: &Arc<dyn Clock>) -> Settings {
         packet_bytes_max: size(mqtt.packet_bytes_max),
         topic_alias_max: mqtt.topic_alias_max,
         session_queue_type: match mqtt.durable_queue_type {
-            QueueType::Classic => SessionQueueType::Classic,
+            // The key has no other values.
+            QueueType::Classic | QueueType::Stream => SessionQueueType::Classic,
             QueueType::Quorum => SessionQueueType::Quorum,
         },
         disconnect_on_unauthorized: mqtt.disconnect_on_unauthorized == Switch::On,

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-
 /// Vhost and name.
 type Key = (Box<str>, Box<str>);
 

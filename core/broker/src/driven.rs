@@ -81,7 +81,7 @@ impl ConnectionControl for Unseen {
 
 impl Engine {
     /// All of them.
-    pub const ALL: [Engine; 8] = [
+    pub const ALL: [Engine; 9] = [
         Engine::MetadataLog,
         Engine::MessageLog,
         Engine::Segments,

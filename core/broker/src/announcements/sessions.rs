@@ -240,6 +240,7 @@ impl Broker {
             CloseReason::Operator(why) => format!("an operator has asked: {why}"),
             CloseReason::VhostDeleted(name) => format!("vhost '{name}' is deleted"),
             CloseReason::UserDeleted(name) => format!("user '{name}' is deleted"),
+            CloseReason::TakenOver => "another connection has the same client id".into(),
         };
         let (lines, now_ms) = self.lines();
         lines.forced(now_ms, protocol, told(info), &why);

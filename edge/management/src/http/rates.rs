@@ -274,7 +274,7 @@ fn objects(broker: &Broker) -> Vec<(Key, Counters)> {
         for (id, control) in broker.connections().all() {
             let totals = control.totals();
             let bytes = vec![("recv_oct", totals.received_bytes), ("send_oct", totals.sent_bytes)];
-            objects.push((Key::Connection(id.0), bytes));
+            objects.push((Key::Connection(id.count), bytes));
         }
     }
     objects

@@ -104,37 +104,10 @@ impl Running {
             None => None,
             Some(text) => Some(parse_target(text).ok_or_else(|| bad_address(text))?),
         };
-        if let Some(way) = &way {
-            self.principal.check_exchange(Permission::Write, &way.exchange)?;
-            let vhost = &self.principal.vhost;
-            let exchange = vhost.exchange(&way.exchange);
-            let exchange =
-                exchange.ok_or_else(|| Refused::NotFound(Resource::exchange(vhost.name(), &way.exchange)))?;
-            if exchange.internal {
-                return Err(Refused::InternalExchange(Resource::exchange(vhost.name(), &way.exchange)).into());
-            }
-            if way.is_queue && vhost.queue(&way.key).is_none() && !is_reply_address(&way.key) {
-                return Err(Refused::NotFound(Resource::queue(vhost.name(), &way.key)).into());
-            }
-        }
+        way.as_ref().map_or(Ok(()), |way| self.check_way(way))?;
         let settle_mode = attach.snd_settle_mode;
         let queue = way.as_ref().filter(|way| way.is_queue).map(|way| way.key.clone());
-        self.serial_latest += 1;
-        let serial = self.serial_latest;
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "neighbours have different numbers, which is enough"
-        )]
-        let mut publish = PublishChannel::numbered(serial as u16);
-        let place = {
-            let mut output = self.sink.outbox.lock();
-            let side = output.state();
-            if let Some(session) = side.session(channel) {
-                session.published.push(publish.counters());
-            }
-            side.add_inlet(Progress::new(serial, channel, queue.unwrap_or_default()))
-        };
-        publish.enable_confirms(Arc::new(LinkConfirms { sink: self.sink.clone(), place, serial }));
+        let (place, publish) = self.add_inlet(channel, queue.unwrap_or_default());
         let delivery_count = attach.initial_delivery_count.unwrap_or(0);
         let inlet = Inlet {
             place,
@@ -173,6 +146,43 @@ impl Running {
         let link = LinkFlow { handle: attach.handle, delivery_count, credit, available: None, drain: false };
         self.tell_flow(channel, Some(link));
         Ok(())
+    }
+
+    /// Whether the client may publish there, and whether it is there.
+    fn check_way(&self, way: &super::address::Way) -> Outcome {
+        self.principal.check_exchange(Permission::Write, &way.exchange)?;
+        let vhost = &self.principal.vhost;
+        let exchange = vhost.exchange(&way.exchange);
+        let exchange =
+            exchange.ok_or_else(|| Refused::NotFound(Resource::exchange(vhost.name(), &way.exchange)))?;
+        if exchange.internal {
+            return Err(Refused::InternalExchange(Resource::exchange(vhost.name(), &way.exchange)).into());
+        }
+        if way.is_queue && vhost.queue(&way.key).is_none() && !is_reply_address(&way.key) {
+            return Err(Refused::NotFound(Resource::queue(vhost.name(), &way.key)).into());
+        }
+        Ok(())
+    }
+
+    /// A place for a link on which the client sends, and what it publishes with.
+    fn add_inlet(&mut self, channel: u16, queue: Box<[u8]>) -> (usize, PublishChannel) {
+        self.serial_latest += 1;
+        let serial = self.serial_latest;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "neighbours have different numbers, which is enough"
+        )]
+        let mut publish = PublishChannel::numbered(serial as u16);
+        let place = {
+            let mut output = self.sink.outbox.lock();
+            let side = output.state();
+            if let Some(session) = side.session(channel) {
+                session.published.push(publish.counters());
+            }
+            side.add_inlet(Progress::new(serial, channel, queue))
+        };
+        publish.enable_confirms(Arc::new(LinkConfirms { sink: self.sink.clone(), place, serial }));
+        (place, publish)
     }
 
     /// A link on which the client receives.

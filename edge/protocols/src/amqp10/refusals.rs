@@ -67,6 +67,7 @@ pub(crate) fn forced(reason: CloseReason) -> Trouble {
         CloseReason::Operator(reason) => format!("Connection forced: {reason:?}"),
         CloseReason::VhostDeleted(vhost) => format!("Connection forced: vhost '{vhost}' is deleted"),
         CloseReason::UserDeleted(user) => format!("Connection forced: user '{user}' is deleted"),
+        CloseReason::TakenOver => "Connection forced: another connection has taken its name".into(),
     };
     Trouble::new(conditions::INTERNAL_ERROR, text)
 }

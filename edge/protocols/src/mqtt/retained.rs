@@ -219,6 +219,7 @@ impl Retainer {
             prefetch: 0,
             priority: 0,
             exclusive: true,
+            by_credit: false,
             arguments: Box::default(),
         };
         let (queue, call) =

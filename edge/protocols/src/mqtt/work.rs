@@ -123,6 +123,7 @@ impl Work {
             prefetch: self.prefetch.into(),
             priority: 0,
             exclusive: false,
+            by_credit: false,
             arguments: Box::default(),
         };
         let request = ConsumeRequest { queue: name.as_bytes(), spec };

@@ -328,7 +328,10 @@ fn what_warren_does_not_have_refuses_the_document_or_is_left_out_and_listed() {
         import(&broker, &document, Scope::Node(None), Unsupported::Skipped, Importer::Node).unwrap();
     let left_out = lines(&skipped).iter().filter(|line| line.starts_with("skipped: ")).count();
     assert_eq!(left_out, 9, "{skipped:#?}");
-    assert!(lines(&skipped).contains(&"skipped: queue 'x-even' in vhost 'v': type 'x-even'".to_owned()), "{skipped:#?}");
+    assert!(
+        lines(&skipped).contains(&"skipped: queue 'x-even' in vhost 'v': type 'x-even'".to_owned()),
+        "{skipped:#?}"
+    );
     let vhost = broker.vhost("v").unwrap();
     assert!(vhost.queue(b"q").is_some() && vhost.queue(b"x-even").is_none());
     broker.shutdown();

@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 
 use commitlog::DataDirLock;
-use metadata::{Command, DeleteExclusiveQueues, Outcome};
+use metadata::{Command, DeleteExclusiveQueues, Entry};
 use parking_lot::{Mutex, RwLock};
 use platform::{Disk, RealDisk};
 use routing::Retired;
@@ -15,17 +14,14 @@ use stdx::{ConnectionId, QueueId};
 
 use crate::access::{Principal, User};
 use crate::alarms::Alarms;
-use crate::alarms::Raised;
-use crate::announcements::changes::Done;
 use crate::announcements::events::{EVENT_EXCHANGE, INTERNAL};
 use crate::background::Job;
-use crate::call::{Call, Commit};
 use crate::cell::{Queue, QueueRef};
-use crate::connections::{CloseReason, ConnectionControl, Connections};
+use crate::connections::{CloseReason, ConnectionControl, ConnectionIds, Connections};
 use crate::control::committing::Committing;
 use crate::control::deletions::Deletions;
-use crate::control::durable::{adds_durable, may_come_in_numbers};
 use crate::control::long_changes::LongChanges;
+use crate::control::proposals::{Followed, Proposals};
 use crate::control::writer::Writer;
 use crate::driven::Driver;
 use crate::foundation::Foundation;
@@ -50,9 +46,10 @@ pub(crate) struct Inner {
     pub(crate) retired: Mutex<Retired<QueueRef>>,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) committing: Arc<Committing>,
+    pub(crate) proposals: Proposals<Told>,
     pub(crate) deletions: Arc<Deletions>,
     pub(crate) long_changes: LongChanges,
-    pub(crate) next_connection: AtomicU64,
+    pub(crate) connection_ids: ConnectionIds,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
     pub(crate) _lock: DataDirLock,
 }
@@ -102,62 +99,18 @@ pub enum OpenError {
 /// Who is told that runtime parameters have changed.
 pub(crate) type ParameterWatch = OnceLock<Box<dyn Fn() + Send + Sync>>;
 
+/// Told what came of a proposal, without any lock.
+pub(crate) type Told = Box<dyn FnOnce(&Inner, Result<Followed, Refused>) + Send>;
+
 /// Where queue cells find the control plane.
 pub(crate) type ControlPlane = OnceLock<Weak<Inner>>;
-
-impl Inner {
-    /// Applies a command and lets the runtime tables follow; returns the outcome and the log position that makes it
-    /// durable (0 when nothing was logged).
-    pub(crate) fn commit_at(&self, by: &str, command: &Command) -> Result<(Outcome, u64), Refused> {
-        self.decide_at(by, |_| Ok(command))
-    }
-
-    /// As [`Inner::commit_at`], with a command that depends on the state: nothing changes between the decision and what
-    /// follows from it.
-    pub(crate) fn decide_at<C: std::borrow::Borrow<Command>>(
-        &self,
-        by: &str,
-        decide: impl FnOnce(&metadata::State) -> Result<C, Refused>,
-    ) -> Result<(Outcome, u64), Refused> {
-        let mut writer = self.writer.lock();
-        let command = decide(&writer.state)?;
-        let command = command.borrow();
-        if let Err(refused) = self.services.alarms.check_durable()
-            && (may_come_in_numbers(command) || self.services.alarms.raised().has(Raised::STORAGE_FAILED))
-            && adds_durable(&writer.state, command)
-        {
-            return Err(refused);
-        }
-        let before = self.services.announcer.look(&writer.state, command);
-        let (outcome, changes, position) = writer.apply(command, by)?;
-        let ruled = self.follow(&writer.state, &changes);
-        let done = Done { command, changes: &changes, before: &before, by };
-        self.services.announcer.changed(&writer.state, &done);
-        let deleted = self.services.take_unregistered();
-        drop(writer);
-        self.settle_policies(&ruled, command, by);
-        // Nobody waits for the writer while a hundred thousand bindings are freed.
-        let unread = self.retired.lock().take_unread();
-        drop((unread, changes));
-        if !deleted.is_empty() {
-            let services = Arc::downgrade(&self.services);
-            let delete = move |done: Result<(), Refused>| {
-                let Some(services) = services.upgrade() else { return };
-                if done.is_ok() {
-                    deleted.into_iter().for_each(|queue| services.departed(queue));
-                }
-            };
-            self.committing.when_durable(position, Box::new(delete));
-        }
-        Ok((outcome, position))
-    }
-}
 
 impl Inner {
     /// Lets go of all that holds something which leads back here, so that the last [`Broker`] frees everything.
     pub(crate) fn abandon(&self) {
         self.connections.abandon();
         self.deletions.abandon();
+        self.proposals.abandon();
         self.services.abandon();
     }
 }
@@ -199,26 +152,6 @@ impl Broker {
 
     pub(crate) fn services(&self) -> &Arc<Services> {
         &self.0.services
-    }
-
-    /// Applies a command on somebody's behalf; the call is answered when it is durable.
-    pub(crate) fn commit(&self, by: &str, command: &Command) -> Result<(Outcome, Commit), Refused> {
-        self.decide(by, |_| Ok(command))
-    }
-
-    /// Applies a command that depends on the state; the call is answered when it is durable.
-    pub(crate) fn decide<C: std::borrow::Borrow<Command>>(
-        &self,
-        by: &str,
-        decide: impl FnOnce(&metadata::State) -> Result<C, Refused>,
-    ) -> Result<(Outcome, Commit), Refused> {
-        let (outcome, position) = self.0.decide_at(by, decide)?;
-        if position == 0 {
-            return Ok((outcome, Call::ready(Ok(()))));
-        }
-        let (reply, call) = Call::pair();
-        self.0.committing.when_durable(position, Box::new(move |done| reply.send(done)));
-        Ok((outcome, call))
     }
 
     /// The name that clients are shown.
@@ -274,8 +207,14 @@ impl Broker {
     pub fn exchange_count(&self) -> u64 {
         let vhosts = self.0.vhosts.read();
         let all: u64 = vhosts.values().map(|vhost| vhost.exchange_count() as u64).sum();
-        let events = self.options().event_exchange_vhost.as_ref().and_then(|name| vhosts.get(name));
-        all - u64::from(events.is_some_and(|vhost| vhost.exchange(EVENT_EXCHANGE).is_some()))
+        drop(vhosts);
+        all.saturating_sub(self.event_exchange_count())
+    }
+
+    /// 1 when the exchange of events is there.
+    pub(crate) fn event_exchange_count(&self) -> u64 {
+        let vhost = self.options().event_exchange_vhost.as_ref().and_then(|name| self.vhost(name));
+        u64::from(vhost.is_some_and(|vhost| vhost.exchange(EVENT_EXCHANGE).is_some()))
     }
 
     /// Who is connected.
@@ -299,9 +238,15 @@ impl Broker {
         let _is_first = self.0.services.parameter_watch.set(Box::new(tell));
     }
 
-    /// A new connection's number.
+    /// The name of a new connection.
     pub fn next_connection_id(&self) -> ConnectionId {
-        ConnectionId(self.0.next_connection.fetch_add(1, Ordering::Relaxed))
+        self.0.connection_ids.next()
+    }
+
+    /// The name of the connection with that count in this life of this node.
+    #[must_use]
+    pub fn connection_id(&self, count: u64) -> ConnectionId {
+        self.0.connection_ids.of(count)
     }
 
     /// Checks a user name and password, and that `loopback_users` only come from loopback (B16).
@@ -379,9 +324,11 @@ impl Broker {
         let owner = principal.connection;
         let delete = move |inner: &Inner| {
             let command = Command::DeleteExclusiveQueues(DeleteExclusiveQueues { owner });
-            if let Err(error) = inner.commit_at(INTERNAL, &command) {
-                tracing::error!(?error, "exclusive queues of a closed connection could not be deleted");
-            }
+            inner.propose(Entry::new(INTERNAL, command), |_, came| {
+                if let Err(error) = came {
+                    tracing::error!(?error, "exclusive queues of a closed connection could not be deleted");
+                }
+            });
         };
         let bindings = move |inner: &Inner| inner.writer.lock().state.exclusive_binding_count(owner);
         self.0.delete_in_turn(bindings, delete);

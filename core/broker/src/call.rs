@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use atomic_waker::AtomicWaker;
@@ -19,6 +20,9 @@ pub struct Call<T>(CallState<T>);
 /// A change of metadata: answered when it is durable, or when it never will be.
 pub type Commit = Call<Result<(), Refused>>;
 
+/// As [`Commit`], answered with what came of the change.
+pub type Changed = Call<Result<metadata::Outcome, Refused>>;
+
 #[derive(Debug)]
 enum CallState<T> {
     Ready(Option<T>),
@@ -29,6 +33,7 @@ enum CallState<T> {
 struct Slot<T> {
     value: Mutex<Option<T>>,
     waker: AtomicWaker,
+    is_followed: AtomicBool,
 }
 
 /// The answering end of a [`Call`].
@@ -43,7 +48,11 @@ impl<T> Call<T> {
 
     /// A call and the end that answers it.
     pub(crate) fn pair() -> (Reply<T>, Call<T>) {
-        let slot = Arc::new(Slot { value: Mutex::new(None), waker: AtomicWaker::new() });
+        let slot = Arc::new(Slot {
+            value: Mutex::new(None),
+            waker: AtomicWaker::new(),
+            is_followed: AtomicBool::new(false),
+        });
         (Reply(slot.clone()), Call(CallState::Waiting(slot)))
     }
 
@@ -68,6 +77,17 @@ impl<T> Call<T> {
         }
     }
 
+    /// Whether the tables have followed the change of metadata that was asked for: only the disk is waited for. Of other requests, whether the
+    /// answer is there.
+    pub fn is_followed(&self) -> bool {
+        match &self.0 {
+            CallState::Ready(_) => true,
+            CallState::Waiting(slot) => {
+                slot.is_followed.load(Ordering::Acquire) || slot.value.lock().is_some()
+            }
+        }
+    }
+
     /// Takes the answer if it has arrived.
     pub fn try_take(&mut self) -> Option<T> {
         match &mut self.0 {
@@ -77,7 +97,26 @@ impl<T> Call<T> {
     }
 }
 
+impl<T> Call<Result<T, Refused>> {
+    /// The call, unless it is refused already.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn or_refused(mut self) -> Result<Self, Refused> {
+        match self.try_take() {
+            Some(Err(refused)) => Err(refused),
+            Some(answer) => Ok(Call::ready(answer)),
+            None => Ok(self),
+        }
+    }
+}
+
 impl<T> Reply<T> {
+    /// The tables have followed what was asked for; the answer waits for the disk.
+    pub(crate) fn followed(&self) {
+        self.0.is_followed.store(true, Ordering::Release);
+    }
+
     /// Whether nobody waits for the answer any more.
     pub(crate) fn is_abandoned(&self) -> bool {
         Arc::strong_count(&self.0) == 1

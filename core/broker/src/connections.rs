@@ -211,6 +211,32 @@ fn reached(count: u64, bound: Option<u64>) -> Option<u64> {
     bound.filter(|max| count >= *max)
 }
 
+/// The number of a node that belongs to no cluster.
+const NODE_ALONE: u16 = 1;
+
+/// Gives connections their names, in one life of the node.
+pub(crate) struct ConnectionIds {
+    life: u32,
+    next: AtomicU64,
+}
+
+impl ConnectionIds {
+    /// `life` is greater than that of each earlier start.
+    pub(crate) fn new(life: u32) -> ConnectionIds {
+        ConnectionIds { life, next: AtomicU64::new(1) }
+    }
+
+    /// A new one.
+    pub(crate) fn next(&self) -> ConnectionId {
+        self.of(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The one with that count.
+    pub(crate) fn of(&self, count: u64) -> ConnectionId {
+        ConnectionId { node: NODE_ALONE, life: self.life, count }
+    }
+}
+
 fn is_node_full(open: &HashMap<ConnectionId, Open>, node_max: Option<u64>) -> Result<(), OpenError> {
     reached(open.len() as u64, node_max).map_or(Ok(()), |max| Err(OpenError::NodeLimit(max)))
 }
@@ -457,14 +483,14 @@ mod tests {
     fn a_connection_that_goes_makes_room_for_another() {
         let folder = tempfile::tempdir().unwrap();
         let broker = broker(&folder, crate::BrokerOptions::default());
-        broker.set_vhost_limits("/", one_connection()).unwrap().1.wait().unwrap();
+        broker.set_vhost_limits("/", one_connection()).unwrap().wait().unwrap();
         let first = connect(&broker).unwrap();
         assert_eq!(connect(&broker).err(), Some(OpenError::VhostLimit(1)));
-        broker.edit_user_limits("guest", |own| own.set(Limits::CONNECTIONS_MAX, 0)).unwrap().wait().unwrap();
+        broker.edit_user_limits("guest", |own| own.set(Limits::CONNECTIONS_MAX, 0)).unwrap();
         assert_eq!(connect(&broker).err(), Some(OpenError::VhostLimit(1)), "the vhost is looked at first");
         broker.close_connection(&first);
         assert_eq!(connect(&broker).err(), Some(OpenError::UserLimit(0)));
-        broker.edit_user_limits("guest", |own| own.set(Limits::CONNECTIONS_MAX, -1)).unwrap().wait().unwrap();
+        broker.edit_user_limits("guest", |own| own.set(Limits::CONNECTIONS_MAX, -1)).unwrap();
         assert!(connect(&broker).is_ok());
         broker.shutdown();
     }
@@ -474,7 +500,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let broker = broker(&folder, crate::BrokerOptions { queues_max: Some(5), ..Default::default() });
         let three = [(Limits::CONNECTIONS_MAX.into(), 3)].into_iter().collect();
-        broker.set_vhost_limits("/", three).unwrap().1.wait().unwrap();
+        broker.set_vhost_limits("/", three).unwrap().wait().unwrap();
         let principals: Vec<Principal> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| connect(&broker).ok())).collect();
             threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
@@ -508,7 +534,7 @@ mod tests {
         let first = broker.open_channel(&principal, 1).ok().unwrap();
         let _second = broker.open_channel(&principal, 1).ok().unwrap();
         assert_eq!(broker.open_channel(&principal, 1).err(), Some(ChannelRefused::NodeLimit(2)));
-        broker.edit_user_limits("guest", |own| own.set(Limits::CHANNELS_MAX, 1)).unwrap().wait().unwrap();
+        broker.edit_user_limits("guest", |own| own.set(Limits::CHANNELS_MAX, 1)).unwrap();
         assert_eq!(broker.open_channel(&principal, 1).err(), Some(ChannelRefused::UserLimit(1)));
         drop(first);
         assert_eq!(broker.open_channel(&principal, 1).err(), Some(ChannelRefused::UserLimit(1)));

@@ -32,6 +32,8 @@ pub enum Engine {
     Alarms,
     /// Publishes what the broker says itself.
     Outlet,
+    /// Commits changes of metadata, some at a time, unless they are committed where they are proposed.
+    Commits,
 }
 
 /// What a step came to.
@@ -77,7 +79,7 @@ impl ConnectionControl for Unseen {
 
 impl Engine {
     /// All of them.
-    pub const ALL: [Engine; 7] = [
+    pub const ALL: [Engine; 8] = [
         Engine::MetadataLog,
         Engine::MessageLog,
         Engine::Segments,
@@ -85,6 +87,7 @@ impl Engine {
         Engine::Checkpointer,
         Engine::Alarms,
         Engine::Outlet,
+        Engine::Commits,
     ];
 }
 
@@ -111,6 +114,9 @@ impl Remains {
         left
     }
 }
+
+/// Changes of metadata that are followed at once, at most.
+const COMMITTED_TOGETHER_MAX: usize = 8;
 
 /// Rounds of all engines after which what was begun is done, whatever it was.
 const ROUNDS_MAX: u32 = 200_000;
@@ -177,6 +183,14 @@ impl Driver {
             Engine::Outlet => {
                 let vhosts = &self.inner.vhosts;
                 worked(services.announcer.outlet.step(|name| vhosts.read().get(name).cloned()))
+            }
+            Engine::Commits => {
+                if self.inner.proposals.is_empty() {
+                    return Driven::Idle;
+                }
+                let [random] = services.random_bytes();
+                let count = 1 + usize::from(random) % COMMITTED_TOGETHER_MAX;
+                worked(self.inner.commit_waiting(count))
             }
         }
     }

@@ -45,7 +45,7 @@ pub(crate) struct Aftermath {
     /// Gets without ack: settled by the caller right after the get.
     pub(crate) got_without_ack: SmallVec<[SettleRun; 1]>,
     /// Messages for gets whose connection is gone: put back by the caller.
-    pub(crate) got_by_nobody: SmallVec<[SettleRun; 1]>,
+    pub(crate) got_by_nobody: Vec<SettleRun>,
     pub(crate) checkpointed: bool,
     pub(crate) fault: Option<&'static str>,
     /// Bytes of its records.

@@ -9,6 +9,16 @@ use platform::{Clock, Disk, Memory, Random, RealClock, RealMemory, RealRandom};
 /// Bytes of metadata log after which a snapshot is written.
 const SNAPSHOT_EVERY_BYTES: u64 = 32 << 20;
 
+/// When changes of metadata that were proposed are committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Commits {
+    /// Where they are proposed, at once: the node is alone.
+    #[default]
+    AtOnce,
+    /// By [`crate::Engine::Commits`], some at a time.
+    Driven,
+}
+
 /// Where a broker gets time, randomness and room from.
 #[derive(Clone)]
 pub struct Foundation {
@@ -22,6 +32,8 @@ pub struct Foundation {
     pub memory: Arc<dyn Memory>,
     /// Sizes of files.
     pub sizes: FileSizes,
+    /// When changes of metadata are committed. Only a broker that is driven can have them later.
+    pub commits: Commits,
 }
 
 /// How large files grow before the next one is begun. Anything works; these decide how often files come and go.
@@ -181,6 +193,7 @@ impl Foundation {
             random: Arc::new(RealRandom),
             memory: Arc::new(RealMemory::new()),
             sizes: FileSizes::default(),
+            commits: Commits::AtOnce,
         }
     }
 }

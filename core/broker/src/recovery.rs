@@ -10,7 +10,6 @@ mod unnamed;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use commitlog::{
     DataDir, DataDirError, DataDirLock, Log, LogError, LogOptions, LogWriter, Recovered, SegmentError,
@@ -32,10 +31,11 @@ use crate::broker::{Broker, Inner, StartError};
 use crate::call::{Call, Commit};
 use crate::cell::Queue;
 use crate::checkpointer::Checkpointer;
-use crate::connections::Connections;
+use crate::connections::{ConnectionIds, Connections};
 use crate::control::committing::Committing;
 use crate::control::follow::{Contents, start_all_clocks, store_id};
 use crate::control::long_changes::LongChanges;
+use crate::control::proposals::Proposals;
 use crate::control::users::new_vhost_metadata;
 use crate::control::writer::Writer;
 use crate::driven::Driver;
@@ -94,7 +94,7 @@ fn recover(
     options: BrokerOptions,
     motion: Motion,
 ) -> Result<Opened, StartError> {
-    let Foundation { disk, clock, .. } = foundation;
+    let Foundation { disk, clock, commits, .. } = foundation;
     let lock = lock_folder(&**disk, data_dir)?;
     let connections = Arc::new(Connections::default());
     let checkpointer = Checkpointer::default();
@@ -136,20 +136,20 @@ fn recover(
         motion,
     };
     let services = parts.start(foundation, &options).map_err(StartError::storage)?;
-    let cluster_name = options.cluster_name.as_str().into();
     let inner = Arc::new(Inner {
+        cluster_name: RwLock::new(options.cluster_name.as_str().into()),
         options,
         services,
         vhosts: RwLock::default(),
         users: RwLock::default(),
         connections,
-        cluster_name: RwLock::new(cluster_name),
         retired: Mutex::default(),
         writer: Mutex::new(writer),
         committing,
+        proposals: Proposals::new(*commits),
         deletions: Arc::default(),
         long_changes: LongChanges::default(),
-        next_connection: AtomicU64::new(1),
+        connection_ids: ConnectionIds::new(incarnation),
         threads: Mutex::default(),
         _lock: lock,
     });

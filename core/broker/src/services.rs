@@ -434,8 +434,7 @@ impl Services {
         let Some(control) = self.control.get().and_then(Weak::upgrade) else { return };
         let (counted, queue) = (queue.clone(), queue.clone());
         let bindings = move |control: &Inner| control.binding_count_to(&counted);
-        control
-            .delete_in_turn(bindings, move |control| control.finish_delete(&queue, ready, Some(reply), &by));
+        control.delete_in_turn(bindings, move |control| control.finish_delete(&queue, ready, reply, &by));
     }
 
     /// Random bytes, for names and salts.

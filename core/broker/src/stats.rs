@@ -212,7 +212,7 @@ struct SizePlace {
 impl MessageSizes {
     /// Adds what a publisher has brought.
     pub(crate) fn count(&self, publisher: ConnectionId, sizes: &Sizes) {
-        let place = &self.0[publisher.0 as usize % self.0.len()];
+        let place = &self.0[publisher.count as usize % self.0.len()];
         for (counter, by) in place.counts.iter().zip(sizes.counts).filter(|(_, by)| *by > 0) {
             counter.fetch_add(by, Ordering::Relaxed);
         }
@@ -369,8 +369,8 @@ mod tests {
     fn sizes_are_counted_in_the_class_they_fit_into() {
         let (sizes, mut batch) = (MessageSizes::default(), Sizes::default());
         [0, 100, 101, 1_000_000, 100_000_001].into_iter().for_each(|bytes| batch.add(bytes));
-        sizes.count(ConnectionId(3), &batch);
-        sizes.count(ConnectionId(4), &batch);
+        sizes.count(ConnectionId::alone(3), &batch);
+        sizes.count(ConnectionId::alone(4), &batch);
         assert_eq!(sizes.now().counts, [4, 2, 0, 0, 2, 0, 0, 0, 2]);
         assert_eq!(sizes.now().bytes, 2 * 101_000_202);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use platform::{SeededRandom, SimClock, SimDisk, SimMemory};
 
-use crate::{Broker, BrokerOptions, Driver, FileSizes, Foundation, OpenError, Principal, Unseen};
+use crate::{Broker, BrokerOptions, Commits, Driver, FileSizes, Foundation, OpenError, Principal, Unseen};
 
 /// A connection of the default user to the default vhost.
 pub(crate) fn connect(broker: &Broker) -> Result<Principal, OpenError> {
@@ -42,6 +42,7 @@ pub(crate) fn driven_with(
         random: Arc::new(SeededRandom::new(1)),
         memory: Arc::new(SimMemory::new(1 << 30)),
         sizes,
+        commits: Commits::AtOnce,
     };
     let opened = Broker::open_driven(&foundation, Path::new("/data"), options);
     let (broker, mut driver) = opened.expect("a disk without faults");

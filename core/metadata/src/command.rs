@@ -56,10 +56,12 @@ impl Codec for DestinationName {
 
 impl Codec for ConnectionId {
     fn put(&self, out: &mut Vec<u8>) {
-        self.0.put(out);
+        self.node.put(out);
+        self.life.put(out);
+        self.count.put(out);
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Codec::get(from).map(Self)
+        Ok(Self { node: Codec::get(from)?, life: Codec::get(from)?, count: Codec::get(from)? })
     }
 }
 

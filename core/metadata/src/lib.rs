@@ -1,6 +1,7 @@
 //! Vhosts, users, permissions, exchanges, queues, bindings, parameters and policies as one deterministic machine.
 //!
-//! [`State::apply`] takes a [`Command`] and gives an [`Outcome`] or a [`Refusal`]; into [`Applied`] it puts the
+//! [`State::apply_entry`] takes a committed [`Entry`], which is a [`Command`] with what it relies on. [`State::apply`]
+//! takes a command alone. Each gives an [`Outcome`] or a [`Refusal`]; into [`Applied`] it puts the
 //! [`Change`]s that the broker's runtime tables follow and the durable [`Fact`]s that belong into the log.
 //! [`State::replay`] puts facts back, [`State::encode_snapshot`] writes the durable part as a whole.
 //!
@@ -15,6 +16,7 @@ mod changes;
 mod codec;
 mod command;
 mod definitions;
+mod entry;
 mod equivalence;
 mod facts;
 mod fingerprint;
@@ -43,6 +45,7 @@ pub use command::{
     SetTopicPermissions, SetUserLimits, SetUserTags, SetVhostLimits, SetVhostMetadata, Unbind, VhostMetadata,
 };
 pub use definitions::{Definitions, Gathered};
+pub use entry::{Condition, Entry, Named, RoomFor, VhostRoom};
 pub use facts::{ExchangeByFact, ExchangeFact, Fact, IdsFact, NameInVhost, QueueByFact, QueueFact};
 pub use fingerprint::fingerprint;
 pub use limits::Limits;
@@ -51,7 +54,7 @@ pub use policies::{ApplyTo, PolicyDefinition, PolicyKind, PolicyValue};
 pub use records::{
     Binding, Destination, ExchangeRecord, Permissions, Policy, QueueRecord, TopicPermissions, User, VhostName,
 };
-pub use refusal::{Compared, Kind, Refusal};
+pub use refusal::{Compared, Kind, LimitOf, Refusal};
 pub use snapshot::{SNAPSHOT_MAGIC, SNAPSHOT_VERSION, snapshot_facts};
 pub use state::{State, is_durable_id};
 pub use vhost::Vhost;

@@ -16,6 +16,15 @@ pub enum Kind {
     Queue,
 }
 
+/// What a limit counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitOf {
+    /// What is in one vhost.
+    Vhost,
+    /// What is in all of them.
+    All,
+}
+
 /// A command that was refused. The state is as before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
@@ -78,6 +87,21 @@ pub enum Refusal {
         /// Its name.
         name: Name,
     },
+    /// There are as many as there may be (B58, B77).
+    LimitReached {
+        /// Vhost, exchange or queue.
+        kind: Kind,
+        /// Its vhost; of a vhost, itself.
+        vhost: Name,
+        /// Its name.
+        name: Name,
+        /// Which limit.
+        of: LimitOf,
+        /// The limit.
+        limit: u64,
+    },
+    /// What the entry was made from has changed since: it is to be made anew.
+    Outdated,
     /// A batch inside a batch.
     NestedBatch,
     /// Arguments, a value or texts that are too large to keep.

@@ -131,7 +131,10 @@ pub(crate) fn transient_queue(queue: &str) -> Command {
 }
 
 pub(crate) fn exclusive_queue(queue: &str, owner: u64) -> Command {
-    Command::DeclareQueue(DeclareQueue { exclusive_owner: Some(ConnectionId(owner)), ..declare_queue(queue) })
+    Command::DeclareQueue(DeclareQueue {
+        exclusive_owner: Some(ConnectionId::alone(owner)),
+        ..declare_queue(queue)
+    })
 }
 
 pub(crate) fn delete_queue(queue: &str) -> Command {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use broker::Broker;
 use platform::profile::{Labels, name_of};
 use serde::Serialize;
-use stdx::ConnectionId;
 
 use super::raw::ProfileError;
 use super::report::{Frame, Frames, Profile};
@@ -238,7 +237,7 @@ impl Source {
     }
 
     fn connection(&mut self, number: u64) -> Arc<str> {
-        match self.broker.as_ref().and_then(|broker| broker.connections().get(ConnectionId(number))) {
+        match self.broker.as_ref().and_then(|broker| broker.connections().get(broker.connection_id(number))) {
             Some(control) => self.text(control.info().name.as_bytes()),
             None => unknown(number),
         }

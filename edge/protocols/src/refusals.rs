@@ -37,7 +37,7 @@ pub(crate) fn refusal(refused: Refused) -> (ReplyCode, String) {
         }
         Refused::TransientQueueDenied => (ReplyCode::InternalError, TRANSIENT_QUEUE_DENIED.into()),
         Refused::Storage(why) => (ReplyCode::InternalError, why.into()),
-        Refused::Unavailable => (ReplyCode::InternalError, "not available".into()),
+        Refused::Unavailable | Refused::Outdated => (ReplyCode::InternalError, "not available".into()),
         Refused::NoSuchVhost(name) => (ReplyCode::NotFound, format!("vhost {name} not found")),
         Refused::NoSuchUser(name) => (ReplyCode::NotFound, format!("user {name} not found")),
         Refused::ProtectedVhost(name) => (ReplyCode::AccessRefused, format!("vhost {name} is protected")),

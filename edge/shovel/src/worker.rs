@@ -221,7 +221,7 @@ impl Worker {
         };
         let broker = self.broker;
         let cleared = tokio::task::spawn_blocking(move || {
-            on_behalf_of(ACTOR, || broker.apply(&Command::ClearParameter(clear)))?.wait()
+            on_behalf_of(ACTOR, || broker.apply(Command::ClearParameter(clear)))?.wait()
         });
         match cleared.await {
             Ok(Ok(_)) => {}

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Weak};
 
-use broker::{Broker, Commit, Incoming, PublishChannel, Publisher, QueueDeclare, Unseen, Vhost};
+use broker::{Broker, Commit, Incoming, PublishChannel, Publisher, QueueDeclare, Refused, Unseen, Vhost};
 use metadata::{ApplyTo, ClearPolicy, Command, PolicyDefinition, SetPolicy};
 use wire::amqp091::Table;
 
@@ -57,7 +57,8 @@ impl History {
             }),
         };
         self.tell(&|| format!("{}: policy {definition:?}", self.now));
-        match life.broker.apply(&command) {
+        let asked = life.broker.apply(command);
+        match asked.and_then(|call| life.followed(&self.world.random, call)) {
             Ok(_) => {}
             // There is none to clear.
             Err(_) if definition.is_none() || life.is_faulty => return Ok(()),
@@ -90,11 +91,11 @@ impl History {
             drop(vhost);
             return self.delete_vhost(life);
         }
-        let answer = add_vhost(&life.broker);
-        match answer {
+        let asked = add_vhost(&life.broker);
+        match asked.and_then(|call| life.followed(&self.world.random, call)) {
             Ok(_) => Ok(()),
             Err(_) if life.is_faulty => Ok(()),
-            Err(why) => Err(format!("a vhost is refused: {why}")),
+            Err(refused) => Err(format!("a vhost is refused: {refused:?}")),
         }
     }
 
@@ -113,7 +114,8 @@ impl History {
             auto_delete: false,
             arguments: Table::from_raw(&[]),
         };
-        if life.broker.declare_queue(&principal, declare).is_ok() {
+        let declared = life.broker.declare_queue(&principal, declare);
+        if declared.and_then(|declared| life.followed(&self.world.random, declared.counts)).is_ok() {
             let mut channel = PublishChannel::new();
             channel.enable_confirms(session);
             let mut publisher = Publisher::new(&life.broker, &principal);
@@ -167,8 +169,7 @@ impl History {
     }
 }
 
-fn add_vhost(broker: &Broker) -> Result<Commit, String> {
+fn add_vhost(broker: &Broker) -> Result<Commit, Refused> {
     let all = [".*", ".*", ".*"].map(str::to_owned);
-    let added = broker.add_vhost(OTHER).and_then(|_| broker.set_permissions("guest", OTHER, &all));
-    added.map_err(|refused| format!("{refused:?}"))
+    broker.add_vhost(OTHER).and_then(|_| broker.set_permissions("guest", OTHER, &all))
 }

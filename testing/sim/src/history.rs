@@ -314,11 +314,12 @@ impl History {
             auto_delete: false,
             arguments: arguments.as_table(),
         };
-        match life.broker.declare_queue(&life.principal, declare) {
-            Ok(declared) => {
+        let declared = life.broker.declare_queue(&life.principal, declare);
+        match declared.and_then(|declared| life.followed(&self.world.random, declared.counts)) {
+            Ok(counts) => {
                 self.model.presence[slot] = Presence::Declaring;
                 self.tell(&|| format!("{}: {name} is declared", self.now));
-                life.asked.push(Asked::Declare(slot, declared.counts));
+                life.asked.push(Asked::Declare(slot, counts));
                 Ok(())
             }
             Err(_) if life.is_faulty => Ok(()),
@@ -367,7 +368,7 @@ impl History {
         } else {
             life.broker.bind(&life.principal, request)
         };
-        match asked {
+        match asked.and_then(|call| life.followed(&self.world.random, call)) {
             Ok(call) => {
                 self.tell(&|| format!("{}: {name} is bound: {}", self.now, !is_bound));
                 self.model.bound[slot] = !is_bound;

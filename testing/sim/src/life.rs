@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use broker::{
-    BodyBuffer, Broker, BrokerOptions, Call, ConfirmRange, DiskLimit, Driver, Engine, FileSizes, Foundation,
-    Incoming, MessageSeq, Principal, PublishChannel, Publisher, Queue, Refused, Remains, SharedBodySizes,
-    StartError, Unseen,
+    BodyBuffer, Broker, BrokerOptions, Call, Commits, ConfirmRange, DiskLimit, Driver, Engine, FileSizes,
+    Foundation, Incoming, MessageSeq, Principal, PublishChannel, Publisher, Queue, Refused, Remains,
+    SharedBodySizes, StartError, Unseen,
 };
 use platform::{Disk, Random, SeededRandom, SimClock, SimDisk, SimMemory};
 
@@ -163,7 +163,14 @@ impl World {
             },
         };
         let (clock, memory) = (self.clock.clone(), self.memory.clone());
-        Foundation { disk, clock, random: Arc::new(SeededRandom::new(seed)), memory, sizes }
+        Foundation {
+            disk,
+            clock,
+            random: Arc::new(SeededRandom::new(seed)),
+            memory,
+            sizes,
+            commits: Commits::Driven,
+        }
     }
 
     /// After a life nothing of its broker may be left in memory.
@@ -266,6 +273,30 @@ impl Life {
         let Life { broker, driver, principal, .. } = self;
         drop((broker, principal));
         driver.shutdown();
+    }
+
+    /// Lets engines of random choice work until the tables have followed a change, as sessions of protocols do before they read on. Gives the
+    /// call, which may still wait for the disk, or the refusal.
+    pub(crate) fn followed<T>(
+        &mut self,
+        random: &SeededRandom,
+        call: Call<Result<T, Refused>>,
+    ) -> Result<Call<Result<T, Refused>>, Refused> {
+        while !call.is_followed() {
+            self.step(random, 1);
+        }
+        call.or_refused()
+    }
+
+    /// As [`Self::followed`], while no engine works but the one that commits: others may have to stand still.
+    pub(crate) fn followed_now<T>(
+        &mut self,
+        call: Call<Result<T, Refused>>,
+    ) -> Result<Call<Result<T, Refused>>, Refused> {
+        while !call.is_followed() {
+            self.driver.step(Engine::Commits);
+        }
+        call.or_refused()
     }
 
     /// Cancels all consumers and puts all deliveries back.

@@ -168,12 +168,12 @@ impl Announcer {
 
     /// What RabbitMQ shows as the process of a connection.
     pub(crate) fn pid_of_connection(&self, id: ConnectionId) -> String {
-        format!("<{}.{}.0.0>", self.node, id.0)
+        format!("<{}.{}.0.0>", self.node, id.count)
     }
 
     /// What RabbitMQ shows as the process of a channel.
     pub(crate) fn pid_of_channel(&self, id: ConnectionId, channel: u16) -> String {
-        format!("<{}.{}.{channel}.0>", self.node, id.0)
+        format!("<{}.{}.{channel}.0>", self.node, id.count)
     }
 }
 
@@ -244,7 +244,7 @@ impl Broker {
             internal: true,
             arguments: Arguments::default(),
         });
-        self.commit(INTERNAL, &declare)?.1.wait()
+        self.commit(metadata::Entry::new(INTERNAL, declare))?.wait().map(drop)
     }
 }
 

@@ -92,7 +92,7 @@ impl Bench {
         };
         let declared = self.broker.declare_queue(&self.principal, declare).expect("it can be declared");
         declared.counts.wait().expect("the disk is fine");
-        declared.queue
+        self.principal.vhost.queue(name.as_bytes()).expect("it is declared")
     }
 
     /// Publishes with confirms and waits for the disk; the numbers that were refused.

@@ -1,7 +1,7 @@
 //! Binding and unbinding queues and exchanges.
 
 use message::{Table, Value};
-use metadata::{Bind, Command, Unbind};
+use metadata::{Bind, Command, Entry, Unbind};
 use routing::{BindingError, BindingTo, ExchangeKind};
 
 use super::queues::clean_name;
@@ -106,7 +106,7 @@ impl Broker {
             // Their order does not make another binding (B84, seen with 4.3.6).
             arguments: sorted(request.arguments),
         });
-        self.commit(&principal.user.name, &command).map(|(_, call)| call)
+        self.commit_then(Entry::new(&principal.user.name, command), |_, _| ())
     }
 
     /// Removes a binding; a missing one is fine (B85), even at another connection's exclusive queue (B65).
@@ -123,7 +123,7 @@ impl Broker {
         if locked.is_err() && self.binding_exists(&unbind) {
             locked?;
         }
-        self.commit(&principal.user.name, &Command::Unbind(unbind)).map(|(_, call)| call)
+        self.commit_then(Entry::new(&principal.user.name, Command::Unbind(unbind)), |_, _| ())
     }
 
     fn binding_exists(&self, unbind: &Unbind) -> bool {

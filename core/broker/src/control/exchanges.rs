@@ -1,7 +1,10 @@
 //! Declaring and deleting exchanges.
 
 use message::{Table, Value};
-use metadata::{Arguments, Command, DeclareExchange, DeleteExchange, DeleteWhen, DestinationName};
+use metadata::{
+    Arguments, Command, Condition, DeclareExchange, DeleteExchange, DeleteWhen, DestinationName, Entry,
+    Named, RoomFor,
+};
 use routing::{ExchangeType, TypeError};
 
 use super::deletions::{BINDINGS_INLINE_MAX, Deletion};
@@ -9,7 +12,7 @@ use super::queues::{clean_name, is_reserved};
 use crate::access::Permission;
 use crate::broker::Inner;
 use crate::call::{Call, Commit};
-use crate::refused::{LimitScope, Refused, Resource};
+use crate::refused::{Refused, Resource};
 use crate::{Broker, Principal};
 
 /// exchange.declare with passive=false.
@@ -55,21 +58,23 @@ impl Broker {
         })?;
         principal.check_exchange(Permission::Configure, &name)?;
         let resource = Resource::exchange(principal.vhost.name(), &name);
+        // An exchange that exists is compared, whatever stands against a new one (B47).
+        let mut against_new = None;
         match declare.arguments.get("alternate-exchange") {
             None => {}
             Some(Value::LongStr(alternate)) => {
                 principal.check_exchange(Permission::Read, &name)?;
                 principal.check_exchange(Permission::Write, alternate)?;
             }
-            // Compared with the exchange that exists first (B47).
-            Some(_) if principal.vhost.exchange(&name).is_some() => {}
             Some(other) => {
-                return Err(Refused::AlternateExchangeType { resource, received: other.type_name() });
+                let (resource, received) = (resource.clone(), other.type_name());
+                against_new = Some(Refused::AlternateExchangeType { resource, received });
             }
         }
-        if is_reserved(&name) && principal.vhost.exchange(&name).is_none() {
-            return Err(Refused::ReservedPrefix(resource));
+        if against_new.is_none() && is_reserved(&name) {
+            against_new = Some(Refused::ReservedPrefix(resource));
         }
+        let named = Named { vhost: principal.vhost.name().as_bytes().into(), name: name.clone() };
         let command = Command::DeclareExchange(DeclareExchange {
             vhost: principal.vhost.name().as_bytes().into(),
             name,
@@ -79,19 +84,26 @@ impl Broker {
             internal: declare.internal,
             arguments: Arguments::from(declare.arguments),
         });
-        self.decide(&principal.user.name, |_| {
-            self.check_exchange_limit(principal, &resource).map(|()| &command)
-        })
-        .map(|(_, call)| call)
+        let entry = self.with_exchange_limit(&named, Entry::new(&principal.user.name, command));
+        let Some(against) = against_new else { return self.commit_then(entry, |_, _| ()) };
+        let (reply, call) = Call::pair();
+        self.0.propose(entry.only_if(Condition::ExchangeIsThere(named)), move |inner, came| match came {
+            Ok(followed) => {
+                reply.followed();
+                inner.committing.when_durable(followed.position, Box::new(move |done| reply.send(done)));
+            }
+            Err(Refused::NotFound(_)) => reply.send(Err(against)),
+            Err(refused) => reply.send(Err(refused)),
+        });
+        call.or_refused()
     }
 
-    /// B58: only new exchanges count. Exact when the writer's lock is held.
-    fn check_exchange_limit(&self, principal: &Principal, resource: &Resource) -> Result<(), Refused> {
-        let Some(limit) = self.options().exchanges_max else { return Ok(()) };
-        if principal.vhost.exchange(&resource.name).is_some() || self.exchange_count() < limit {
-            return Ok(());
-        }
-        Err(Refused::LimitReached { resource: resource.clone(), scope: LimitScope::Cluster, limit })
+    /// B58: only new exchanges count, and not the one of events.
+    fn with_exchange_limit(&self, named: &Named, entry: Entry) -> Entry {
+        let Some(limit) = self.options().exchanges_max else { return entry };
+        let Named { vhost, name } = named.clone();
+        let room = RoomFor { vhost, name, count_max: Some(limit), uncounted: self.event_exchange_count() };
+        entry.only_if(Condition::RoomForExchange(room))
     }
 
     /// Passive declare (B56).
@@ -129,7 +141,7 @@ impl Broker {
         if when == DeleteWhen::Always && self.exchange_binding_count(&command) > BINDINGS_INLINE_MAX {
             return Ok(self.delete_later(&principal.user.name, command));
         }
-        self.commit(&principal.user.name, &command).map(|(_, call)| call)
+        self.commit_then(Entry::new(&principal.user.name, command), |_, _| ())
     }
 
     /// How many bindings go with the exchange that the command deletes.
@@ -146,12 +158,14 @@ impl Broker {
     /// Applies a command on the thread for deletions; the call is answered when it is durable.
     fn delete_later(&self, by: &str, command: Command) -> Commit {
         let (reply, call) = Call::pair();
-        let by: Box<str> = by.into();
-        let delete = move |inner: &Inner| match inner.commit_at(&by, &command) {
-            Ok((_, position)) => {
-                inner.committing.when_durable(position, Box::new(move |done| reply.send(done)));
-            }
-            Err(refused) => reply.send(Err(refused)),
+        let entry = Entry::new(by, command);
+        let delete = move |inner: &Inner| {
+            inner.propose(entry, move |inner, came| match came {
+                Ok(followed) => {
+                    inner.committing.when_durable(followed.position, Box::new(move |done| reply.send(done)));
+                }
+                Err(refused) => reply.send(Err(refused)),
+            });
         };
         self.0.deletions.submit(Deletion::new(|_| usize::MAX, delete));
         call

@@ -1,5 +1,6 @@
 //! The control plane: everything that changes metadata.
 pub mod bindings;
+mod commits;
 pub(crate) mod committing;
 pub(crate) mod deletions;
 pub(crate) mod durable;
@@ -9,6 +10,7 @@ pub(crate) mod follow;
 pub(crate) mod long_changes;
 pub mod operator;
 mod policies;
+pub(crate) mod proposals;
 pub mod queues;
 pub(crate) mod seeds;
 pub(crate) mod translate;

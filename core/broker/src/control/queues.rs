@@ -5,10 +5,14 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use message::{Table, TableBuf, Value};
-use metadata::{Arguments, Command, DeclareQueue, DeleteQueue, DestinationName, Outcome, QueueType};
+use metadata::{
+    Arguments, Command, Condition as Holds, DeclareQueue, DeleteQueue, DestinationName, Entry, Named,
+    Outcome, QueueType, RoomFor,
+};
 use queues::{Kind, QueueCounts};
 
 use super::deletions::{BINDINGS_INLINE_MAX, Deletion};
+use super::proposals::Followed;
 use super::translate::sorted;
 use crate::access::Permission;
 use crate::announcements::events::INTERNAL;
@@ -16,7 +20,8 @@ use crate::call::{Call, Reply};
 use crate::cell::crash::Condition;
 use crate::cell::{Event, Queue};
 use crate::queue_types::{QUEUE_TYPE_ARGUMENT, kind_of, queue_config, queue_type};
-use crate::refused::{LimitScope, Refused, Resource};
+use crate::refused::{Refused, Resource};
+use crate::vhost::Vhost;
 use crate::{Broker, Principal};
 
 /// queue.declare with passive=false.
@@ -34,13 +39,22 @@ pub struct QueueDeclare<'a> {
     pub arguments: Table<'a>,
 }
 
-/// A queue that was declared or found.
+/// A queue that is declared.
 pub struct DeclaredQueue {
     /// Its name, generated or as given.
     pub name: Box<[u8]>,
+    /// Answered when the declaration is followed and durable, with the counts of declare-ok (B70). The queue is found by its name from when it is
+    /// followed.
+    pub counts: Call<Result<QueueCounts, Refused>>,
+}
+
+/// A queue that was found.
+pub struct FoundQueue {
+    /// Its name, as cleaned.
+    pub name: Box<[u8]>,
     /// The queue.
     pub queue: Arc<Queue>,
-    /// Answered when the declaration is durable, with the counts of declare-ok (B70).
+    /// Answered with the counts of declare-ok (B70).
     pub counts: Call<Result<QueueCounts, Refused>>,
 }
 
@@ -114,30 +128,23 @@ impl Broker {
             arguments,
             queue_type,
         });
-        let decide = |_: &_| {
+        let mut entry = Entry::new(&principal.user.name, command);
+        if checked.is_err() {
             // A queue that exists is compared, whatever the arguments are worth by themselves (B61).
-            if vhost.queue(&name).is_none() {
-                checked?;
-            }
-            self.check_limits(principal, &resource).map(|()| &command)
-        };
-        let (outcome, position) = self.0.decide_at(&principal.user.name, decide)?;
-        let queue = vhost.queue(&name).ok_or(Refused::NotFound(resource))?;
-        if queue.condition() == Condition::Crashed {
-            return Err(Refused::Crashed(queue.resource()));
+            let named = Named { vhost: vhost.name().as_bytes().into(), name: name.clone() };
+            entry = entry.only_if(Holds::QueueIsThere(named));
         }
-        self.services().counters.queues_declared.count();
-        if matches!(outcome, Outcome::QueueExists(_)) {
-            queue.submit(Event::Touch);
-        }
+        entry = self.with_limits(principal, &name, entry);
         let (reply, counts) = Call::pair();
-        let asked = queue.clone();
-        let count = move |done: Result<(), Refused>| match done {
-            Ok(()) => asked.submit(Event::Counts(reply)),
+        let vhost = vhost.clone();
+        self.0.propose(entry, move |inner, came| match came {
+            Ok(followed) => inner.answer_declared(&vhost, followed, reply),
+            Err(Refused::NotFound(_)) if checked.is_err() => {
+                reply.send(checked.map(|()| QueueCounts::default()));
+            }
             Err(refused) => reply.send(Err(refused)),
-        };
-        self.0.committing.when_durable(position, Box::new(count));
-        Ok(DeclaredQueue { name, queue, counts })
+        });
+        Ok(DeclaredQueue { name, counts: counts.or_refused()? })
     }
 
     fn check_arguments(
@@ -169,29 +176,25 @@ impl Broker {
         sorted(arguments.as_table())
     }
 
-    /// B77: only new queues count. Exact when the writer's lock is held.
-    fn check_limits(&self, principal: &Principal, resource: &Resource) -> Result<(), Refused> {
-        let vhost = &principal.vhost;
-        let (vhost_max, cluster_max) = (vhost.queues_max(), self.options().queues_max);
-        if (vhost_max.is_none() && cluster_max.is_none()) || vhost.queue(&resource.name).is_some() {
-            return Ok(());
+    /// B77: only new queues count.
+    fn with_limits(&self, principal: &Principal, name: &[u8], entry: Entry) -> Entry {
+        let (vhost, count_max) = (&principal.vhost, self.options().queues_max);
+        if vhost.queues_max().is_none() && count_max.is_none() {
+            return entry;
         }
-        let reached = |scope, limit| Err(Refused::LimitReached { resource: resource.clone(), scope, limit });
-        match (vhost_max, cluster_max) {
-            (Some(limit), _) if vhost.queue_count() as u64 >= limit => reached(LimitScope::Vhost, limit),
-            (_, Some(limit)) if self.queue_count() >= limit => reached(LimitScope::Cluster, limit),
-            _ => Ok(()),
-        }
+        let room =
+            RoomFor { vhost: vhost.name().as_bytes().into(), name: name.into(), count_max, uncounted: 0 };
+        entry.only_if(Holds::RoomForQueue(room))
     }
 
     /// Passive declare (B71).
-    pub fn check_queue(&self, principal: &Principal, name: &[u8]) -> Result<DeclaredQueue, Refused> {
+    pub fn check_queue(&self, principal: &Principal, name: &[u8]) -> Result<FoundQueue, Refused> {
         let name = clean_name(name);
         let resource = Resource::queue(principal.vhost.name(), &name);
         principal.check_any(&resource)?;
         let queue = principal.serving_queue(&name)?;
         queue.submit(Event::Touch);
-        Ok(DeclaredQueue { name, counts: queue.counts(), queue })
+        Ok(FoundQueue { name, counts: queue.counts(), queue })
     }
 
     /// Deletes a queue; a missing one is fine (B78). Answered when it is gone and that is durable, whoever deleted it.
@@ -226,6 +229,7 @@ impl Broker {
     fn gone(&self, principal: &Principal, name: &[u8]) -> Call<Result<DeletedQueue, Refused>> {
         let position = self.0.writer.lock().position_of_absence(principal.vhost.name().as_bytes(), name);
         let (reply, call) = Call::pair();
+        reply.followed();
         let answer = move |done: Result<(), Refused>| reply.send(done.map(|()| DeletedQueue { ready: 0 }));
         self.0.committing.when_durable(position, Box::new(answer));
         call
@@ -255,10 +259,9 @@ impl crate::broker::Inner {
         let counted = queue.clone();
         let bindings = move |inner: &crate::broker::Inner| inner.binding_count_to(&counted);
         self.delete_in_turn(bindings, move |inner| {
-            inner.finish_delete(&queue, 0, None, INTERNAL);
-            if let Some(reply) = reply {
-                reply.send(());
-            }
+            inner.propose(deletion(&queue, INTERNAL), |_, _| {
+                reply.into_iter().for_each(|reply| reply.send(()));
+            });
         });
     }
 
@@ -276,28 +279,60 @@ impl crate::broker::Inner {
         }
     }
 
-    /// A cell has agreed to its deletion, or deletes itself: the metadata follow. Answers when that is durable.
+    /// A cell has agreed to its deletion: the metadata follow. Answers when that is durable.
     pub(crate) fn finish_delete(
         &self,
         queue: &Queue,
         ready: u64,
-        reply: Option<Reply<Result<DeletedQueue, Refused>>>,
+        reply: Reply<Result<DeletedQueue, Refused>>,
         by: &str,
     ) {
-        let command = Command::DeleteQueue(DeleteQueue {
-            vhost: queue.vhost_name().as_bytes().into(),
-            name: queue.name().into(),
-            id: Some(queue.id),
-        });
-        let committed = self.commit_at(by, &command);
-        let Some(reply) = reply else { return };
-        match committed {
-            Ok((_, position)) => {
+        self.propose(deletion(queue, by), move |inner, came| match came {
+            Ok(followed) => {
+                reply.followed();
                 let answer =
                     move |done: Result<(), Refused>| reply.send(done.map(|()| DeletedQueue { ready }));
-                self.committing.when_durable(position, Box::new(answer));
+                inner.committing.when_durable(followed.position, Box::new(answer));
             }
             Err(refused) => reply.send(Err(refused)),
-        }
+        });
     }
+
+    /// A declaration was followed: the counts of the queue, when that is durable.
+    fn answer_declared(
+        &self,
+        vhost: &Vhost,
+        Followed { outcome, position }: Followed,
+        reply: Reply<Result<QueueCounts, Refused>>,
+    ) {
+        let (Outcome::QueueCreated(record) | Outcome::QueueExists(record)) = &outcome else {
+            return reply.send(Err(Refused::Unavailable));
+        };
+        let queue = vhost.queue(&record.name).filter(|queue| queue.id == record.id);
+        if let Some(queue) = queue.as_ref().filter(|queue| queue.condition() == Condition::Crashed) {
+            return reply.send(Err(Refused::Crashed(queue.resource())));
+        }
+        reply.followed();
+        self.services.counters.queues_declared.count();
+        if let Some(queue) = queue.as_ref().filter(|_| matches!(outcome, Outcome::QueueExists(_))) {
+            queue.submit(Event::Touch);
+        }
+        let count = move |done: Result<(), Refused>| match (done, queue) {
+            (Ok(()), Some(queue)) => queue.submit(Event::Counts(reply)),
+            // It was deleted by an entry that was followed together with its declaration.
+            (Ok(()), None) => reply.send(Ok(QueueCounts::default())),
+            (Err(refused), _) => reply.send(Err(refused)),
+        };
+        self.committing.when_durable(position, Box::new(count));
+    }
+}
+
+/// The entry that deletes this incarnation of a queue.
+fn deletion(queue: &Queue, by: &str) -> Entry {
+    let delete = DeleteQueue {
+        vhost: queue.vhost_name().as_bytes().into(),
+        name: queue.name().into(),
+        id: Some(queue.id),
+    };
+    Entry::new(by, Command::DeleteQueue(delete))
 }

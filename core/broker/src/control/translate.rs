@@ -1,9 +1,9 @@
 //! Between the metadata machine's words and the broker's.
 
 use message::{Table, TableBuf};
-use metadata::{Arguments, Kind, Refusal};
+use metadata::{Arguments, Kind, LimitOf, Refusal};
 
-use crate::refused::{Compared, Difference, Refused, Resource};
+use crate::refused::{Compared, Difference, LimitScope, Refused, Resource};
 
 fn text(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
@@ -75,6 +75,17 @@ pub(crate) fn refused(refusal: Refusal) -> Refused {
         Refusal::DefaultExchange => Refused::DefaultExchange,
         Refusal::ProtectedVhost { name } => Refused::ProtectedVhost(text(&name).into()),
         Refusal::TooLarge { bytes, bytes_max } => Refused::TooLarge { bytes, bytes_max },
+        Refusal::LimitReached { kind: Kind::Vhost, name, limit, .. } => {
+            Refused::VhostLimitReached { name: text(&name).into(), limit }
+        }
+        Refusal::LimitReached { kind, vhost, name, of, limit } => {
+            let scope = match of {
+                LimitOf::Vhost => LimitScope::Vhost,
+                LimitOf::All => LimitScope::Cluster,
+            };
+            Refused::LimitReached { resource: resource(kind, &vhost, &name), scope, limit }
+        }
+        Refusal::Outdated => Refused::Outdated,
         Refusal::NestedBatch => Refused::Unavailable,
     }
 }

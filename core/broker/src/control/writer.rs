@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use commitlog::{Log, LogWriter, Names, Position, read_latest_snapshot, write_snapshot};
-use metadata::{Applied, Command, DeleteQueue, Outcome, State};
+use metadata::{Applied, Command, DeleteQueue, Entry, Outcome, State};
 use platform::Disk;
 
 use super::committing::Committing;
@@ -99,18 +99,13 @@ impl Writer {
         self.log.start(log_writer)
     }
 
-    /// Applies a command of that user; returns the outcome, the changes and the log position that makes it durable (0: nothing to log).
-    /// A command that found what it asks for waits for all that was logged before: what it found may be on its way.
-    pub(crate) fn apply(
-        &mut self,
-        command: &Command,
-        by: &str,
-    ) -> Result<(Outcome, Vec<metadata::Change>, u64), Refused> {
+    /// Applies a committed entry; returns the outcome, the changes and the log position that makes it durable (0: nothing to log).
+    /// An entry that found what it asks for waits for all that was logged before: what it found may be on its way.
+    pub(crate) fn apply(&mut self, entry: &Entry) -> Result<(Outcome, Vec<metadata::Change>, u64), Refused> {
         self.snapshot_if_due();
         self.applied.clear();
         let ids_end = self.state.durable_ids_end();
-        let outcome =
-            self.state.apply_by(command, Some(by.as_bytes()), &mut self.applied).map_err(refused)?;
+        let outcome = self.state.apply_entry(entry, &mut self.applied).map_err(refused)?;
         let mut position = 0;
         if self.applied.is_durable() {
             let facts = &self.applied.facts;
@@ -129,7 +124,7 @@ impl Writer {
                 };
             }
         } else if self.applied.changes.is_empty() {
-            position = self.position_of_found(command, &outcome);
+            position = self.position_of_found(&entry.command, &outcome);
         }
         Ok(self.outcome(outcome, position))
     }
@@ -206,6 +201,10 @@ mod tests {
         Command::AddUser(user)
     }
 
+    fn entry(command: Command) -> Entry {
+        Entry::new("u", command)
+    }
+
     fn open(disk: &Arc<SimDisk>) -> Writer {
         let committing = Arc::new(Committing::new(Alarms::without_sources()));
         let foundation = Foundation::real(disk.clone());
@@ -233,15 +232,15 @@ mod tests {
             name: b"/".as_slice().into(),
             metadata: crate::control::users::new_vhost_metadata(),
         };
-        writer.apply(&Command::AddVhost(vhost), "u").unwrap();
-        writer.apply(&declare("kept"), "u").unwrap();
+        writer.apply(&entry(Command::AddVhost(vhost))).unwrap();
+        writer.apply(&entry(declare("kept"))).unwrap();
         writer.log.sync_barrier().unwrap();
         disk.fail_nth_sync(1);
-        writer.apply(&declare("lost"), "u").unwrap();
+        writer.apply(&entry(declare("lost"))).unwrap();
         assert!(writer.log.sync_barrier().is_err());
         let durable = writer.log.durable().0;
-        assert_eq!(writer.apply(&declare("kept"), "u").unwrap().2, durable);
-        assert_eq!(writer.apply(&declare("lost"), "u").unwrap().2, u64::MAX);
+        assert_eq!(writer.apply(&entry(declare("kept"))).unwrap().2, durable);
+        assert_eq!(writer.apply(&entry(declare("lost"))).unwrap().2, u64::MAX);
     }
 
     #[test]
@@ -282,20 +281,20 @@ mod tests {
         };
         let made = crate::control::users::new_vhost_metadata();
         writer
-            .apply(&Command::AddVhost(metadata::AddVhost { name: vhost.into(), metadata: made }), "u")
+            .apply(&entry(Command::AddVhost(metadata::AddVhost { name: vhost.into(), metadata: made })))
             .unwrap();
         for command in [declare("q"), declare("deleted"), bind("kept"), bind("unbound")] {
-            writer.apply(&command, "u").unwrap();
+            writer.apply(&entry(command)).unwrap();
         }
         writer.log.sync_barrier().unwrap();
-        assert_eq!(writer.apply(&bind("kept"), "u").unwrap().2, writer.log.durable().0);
+        assert_eq!(writer.apply(&entry(bind("kept"))).unwrap().2, writer.log.durable().0);
         disk.fail_nth_sync(1);
         for command in [bind("lost"), unbind("unbound"), delete("deleted")] {
-            writer.apply(&command, "u").unwrap();
+            writer.apply(&entry(command)).unwrap();
         }
         assert!(writer.log.sync_barrier().is_err());
         let durable = writer.log.durable().0;
-        let mut position = |command: &Command| writer.apply(command, "u").unwrap().2;
+        let mut position = |command: &Command| writer.apply(&entry(command.clone())).unwrap().2;
         for found in [bind("kept"), unbind("never"), delete("never")] {
             assert_eq!(position(&found), durable, "{found:?}");
         }
@@ -310,12 +309,12 @@ mod tests {
     fn a_change_after_the_end_of_the_log_is_refused_and_hides_nothing_from_later_lives() {
         let disk = Arc::new(SimDisk::new());
         let mut writer = open(&disk);
-        writer.apply(&add_user("a"), "u").unwrap();
+        writer.apply(&entry(add_user("a"))).unwrap();
         writer.close();
-        assert!(matches!(writer.apply(&add_user("late"), "u"), Err(Refused::Storage(_))));
+        assert!(matches!(writer.apply(&entry(add_user("late"))), Err(Refused::Storage(_))));
         let mut writer = open(&disk);
         assert!(writer.state.user(b"late").is_none());
-        writer.apply(&add_user("b"), "u").unwrap();
+        writer.apply(&entry(add_user("b"))).unwrap();
         writer.close();
         let writer = open(&disk);
         assert!(writer.state.user(b"a").is_some() && writer.state.user(b"b").is_some());

@@ -19,8 +19,8 @@ use crate::data::publish::{Incoming, PublishChannel, Publisher};
 use crate::driven::{Driven, Driver, Engine};
 use crate::test_broker::connect;
 use crate::{
-    BindRequest, Broker, BrokerOptions, DestinationName, FileSizes, Foundation, Principal, QueueDeclare,
-    SharedBodySizes,
+    BindRequest, Broker, BrokerOptions, Commits, DestinationName, FileSizes, Foundation, Principal,
+    QueueDeclare, SharedBodySizes,
 };
 
 const MIXED: [&str; 3] = ["plain", "prio", "ttl"];
@@ -63,6 +63,7 @@ impl Node {
             random: Arc::new(SeededRandom::new(1)),
             memory: Arc::new(SimMemory::new(1 << 30)),
             sizes,
+            commits: Commits::AtOnce,
         };
         let options =
             BrokerOptions { fsync: false, queue_memory_bytes_max: 16 << 10, ..BrokerOptions::default() };

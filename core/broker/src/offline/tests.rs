@@ -89,7 +89,7 @@ fn what_waits_in_a_delayed_exchange_is_salvaged_with_the_queues() {
         internal: false,
         arguments: Arguments::from_raw(arguments),
     });
-    broker.commit("rmq-internal", &command).unwrap().1.wait().unwrap();
+    broker.commit(metadata::Entry::new("rmq-internal", command)).unwrap().wait().unwrap();
     let id = broker.read_metadata(|state| state.vhost(b"/").unwrap().exchange(b"later").unwrap().id.0);
     broker.shutdown();
     drop(broker);
@@ -473,7 +473,7 @@ fn what_a_missing_newest_file_of_the_metadata_leaves_unknown_is_told_at_every_vh
     let c = declare(&broker, "c");
     let (vhost, name) = (b"/".as_slice().into(), b"b".as_slice().into());
     let delete = Command::DeleteQueue(metadata::DeleteQueue { vhost, name, id: None });
-    broker.commit("rmq-cli", &delete).unwrap().1.wait().unwrap();
+    broker.commit(metadata::Entry::new("rmq-cli", delete)).unwrap().wait().unwrap();
     broker.shutdown();
     drop(broker);
     std::fs::write(&manifest, alive).unwrap();
@@ -581,7 +581,7 @@ fn records_of_a_deleted_queue_are_not_salvaged() {
     let broker = open(dir.path()).unwrap();
     let (vhost, name) = (b"/".as_slice().into(), b"b".as_slice().into());
     let delete = Command::DeleteQueue(metadata::DeleteQueue { vhost, name, id: None });
-    broker.commit("rmq-cli", &delete).unwrap().1.wait().unwrap();
+    broker.commit(metadata::Entry::new("rmq-cli", delete)).unwrap().wait().unwrap();
     broker.shutdown();
     drop(broker);
     store(dir.path(), ids[1]);

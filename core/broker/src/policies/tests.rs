@@ -15,7 +15,7 @@ fn open(dir: &Path) -> Broker {
 }
 
 fn done(broker: &Broker, command: &Command) {
-    broker.apply(command).unwrap().wait().unwrap();
+    broker.apply(command.clone()).unwrap().wait().unwrap();
 }
 
 fn set(name: &str, pattern: &str, priority: i64, definition: &str) -> SetPolicy {

@@ -33,7 +33,7 @@ pub(crate) fn declare(broker: &Broker, name: &str) -> QueueId {
         arguments: metadata::Arguments::default(),
         queue_type: metadata::QueueType::Classic,
     });
-    broker.commit("rmq-cli", &command).unwrap().1.wait().unwrap();
+    broker.commit(metadata::Entry::new("rmq-cli", command)).unwrap().wait().unwrap();
     broker.vhost("/").unwrap().queue(name.as_bytes()).unwrap().id
 }
 

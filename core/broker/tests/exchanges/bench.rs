@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use broker::{
-    BindRequest, Broker, BrokerOptions, Call, Commit, DestinationName, Driver, ExchangeDeclare, FileSizes,
-    Foundation, Incoming, Principal, PublishChannel, Publisher, QueueDeclare, Refused, Unseen,
+    BindRequest, Broker, BrokerOptions, Call, Commit, Commits, DestinationName, Driver, ExchangeDeclare,
+    FileSizes, Foundation, Incoming, Principal, PublishChannel, Publisher, QueueDeclare, Refused, Unseen,
 };
 use message::{PropertiesBuf, Table, TableBuf, headers_of};
 use platform::{SeededRandom, SimClock, SimDisk, SimMemory};
@@ -121,6 +121,7 @@ impl Bench {
                 snapshot_every_bytes: 2 << 10,
                 ..FileSizes::default()
             },
+            commits: Commits::AtOnce,
         };
         let options = BrokerOptions::default();
         let (broker, driver) = Broker::open_driven(&foundation, Path::new("/data"), options).unwrap();

@@ -97,7 +97,7 @@ fn deleting_a_vhost_takes_everything_in_it_and_permissions_on_it() {
     assert_eq!(machine.applied.facts.len(), 1, "one fact says it all");
     assert!(machine.state.vhost(b"/").is_none());
     assert!(machine.state.user(b"u").unwrap().permissions.is_empty());
-    assert_eq!(machine.state.exclusive_queues(ConnectionId(1)).count(), 0);
+    assert_eq!(machine.state.exclusive_queues(ConnectionId::alone(1)).count(), 0);
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn exclusive_queues_go_with_their_connection_only() {
     }
     machine.ok(&bind("amq.fanout", "a", ""));
     machine.applied.clear();
-    machine.ok(&Command::DeleteExclusiveQueues(DeleteExclusiveQueues { owner: ConnectionId(1) }));
+    machine.ok(&Command::DeleteExclusiveQueues(DeleteExclusiveQueues { owner: ConnectionId::alone(1) }));
     let gone: Vec<_> = machine.applied.changes.iter().map(change_name).collect();
     assert_eq!(gone, ["-queue b", "-binding amq.fanout", "-queue a"], "oldest first");
     assert!(machine.applied.facts.is_empty());

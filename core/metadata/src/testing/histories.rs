@@ -53,7 +53,7 @@ fn binds() -> impl Strategy<Value = Bind> {
 }
 
 fn queue_commands() -> impl Strategy<Value = Command> {
-    let owner = || (0..3_u64).prop_map(ConnectionId);
+    let owner = || (0..3_u64).prop_map(ConnectionId::alone);
     let queue_type =
         proptest::sample::select(&[QueueType::Classic, QueueType::Quorum, QueueType::Stream][..]);
     let flags = (any::<bool>(), any::<bool>());

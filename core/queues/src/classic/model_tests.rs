@@ -761,7 +761,7 @@ impl History {
 }
 
 fn consumer_id(token: u32) -> ConsumerId {
-    ConsumerId { connection: ConnectionId(1), token }
+    ConsumerId { connection: ConnectionId::alone(1), token }
 }
 
 /// Plays one history; the referee panics at the first step that no queue may take.

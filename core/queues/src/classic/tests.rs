@@ -194,7 +194,7 @@ fn message(body: &[u8]) -> IncomingMessage<'_> {
 
 fn consumer(token: u32, prefetch: u32) -> ConsumerSpec {
     ConsumerSpec {
-        id: ConsumerId { connection: ConnectionId(1), token },
+        id: ConsumerId { connection: ConnectionId::alone(1), token },
         tag: b"tag"[..].into(),
         channel: 1,
         ack_required: true,
@@ -275,7 +275,7 @@ impl<Q: Opened> BenchOf<Q> {
     }
 
     fn settle(&mut self, how: SettleHow, seq: MessageSeq, count: u32) {
-        let consumer = Some(ConsumerId { connection: ConnectionId(1), token: 1 });
+        let consumer = Some(ConsumerId { connection: ConnectionId::alone(1), token: 1 });
         self.queue.settle(how, &[SettleRun { consumer, first: seq, count }], self.now_ms, &mut self.world);
     }
 
@@ -412,7 +412,7 @@ fn what_a_full_outbox_refuses_stays_ready_until_it_resumes() {
     bench.publish(&[message(b"1"), message(b"2")]);
     assert_eq!(bench.queue.counts().ready, 1);
     bench.world.room = None;
-    bench.queue.resume(ConsumerId { connection: ConnectionId(1), token: 1 }, 0, &mut bench.world);
+    bench.queue.resume(ConsumerId { connection: ConnectionId::alone(1), token: 1 }, 0, &mut bench.world);
     assert_eq!(bench.bodies(), [b"1", b"2"]);
 }
 
@@ -652,7 +652,7 @@ fn an_auto_delete_queue_goes_with_its_last_consumer_and_not_before_it_had_one() 
     bench.queue.tick(0, &mut bench.world);
     assert!(bench.world.gone.is_empty());
     bench.consume(consumer(1, 0));
-    bench.queue.cancel(ConsumerId { connection: ConnectionId(1), token: 1 }, 0, &mut bench.world);
+    bench.queue.cancel(ConsumerId { connection: ConnectionId::alone(1), token: 1 }, 0, &mut bench.world);
     assert_eq!(bench.world.gone, [Gone::LastConsumer]);
 }
 

@@ -129,7 +129,7 @@ mod tests {
 
     fn spec(token: u32, priority: i64) -> ConsumerSpec {
         ConsumerSpec {
-            id: ConsumerId { connection: ConnectionId(1), token },
+            id: ConsumerId { connection: ConnectionId::alone(1), token },
             tag: Box::default(),
             channel: 1,
             ack_required: true,

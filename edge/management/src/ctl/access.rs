@@ -9,7 +9,7 @@ use metadata::{
 use platform::{Random, RealRandom};
 use serde_json::Value;
 
-use crate::ctl::commands::{Outcome, arguments, settle, usage};
+use crate::ctl::commands::{Outcome, arguments, settle, settled, usage};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request, Rows};
 use crate::resources::values::text;
 
@@ -54,11 +54,11 @@ pub(crate) fn add_user(broker: &Broker, request: &Request) -> Outcome {
         let credentials = Credentials::from_base64(Hashing::Sha256, password)
             .map_err(|_| bad("Could not Base64 decode provided password hash value"))?;
         let command = AddUser { name: name(user), credentials, tags: Default::default() };
-        settle(broker.apply(&Command::AddUser(command)))?;
+        settle(broker.apply(Command::AddUser(command)))?;
     } else if check_password(broker, password).map(|()| password.is_empty())? {
         let command =
             AddUser { name: name(user), credentials: Credentials::none(), tags: Default::default() };
-        settle(broker.apply(&Command::AddUser(command)))?;
+        settle(broker.apply(Command::AddUser(command)))?;
     } else {
         settle(broker.add_user(user, password, &[]))?;
     }
@@ -76,9 +76,9 @@ fn check_password(broker: &Broker, password: &str) -> Result<(), Failure> {
 /// A user that does not exist is fine.
 pub(crate) fn delete_user(broker: &Broker, request: &Request) -> Outcome {
     let [user] = arguments(request)?;
-    match broker.delete_user(user) {
+    match broker.delete_user(user).and_then(broker::Call::wait) {
         Err(broker::Refused::NoSuchUser(_)) => Ok(Answer::done()),
-        other => settle(other),
+        other => settled(other),
     }
 }
 
@@ -91,13 +91,13 @@ pub(crate) fn change_password(broker: &Broker, request: &Request) -> Outcome {
     let credentials = Credentials::of_password(Hashing::Sha256, salt, password.as_bytes());
     let credentials = credentials.ok_or_else(|| usage("the password cannot be hashed"))?;
     let command = ChangePassword { name: name(user), credentials };
-    quoting(user, settle(broker.apply(&Command::ChangePassword(command))))
+    quoting(user, settle(broker.apply(Command::ChangePassword(command))))
 }
 
 /// No password logs in any more (B170).
 pub(crate) fn clear_password(broker: &Broker, request: &Request) -> Outcome {
     let [user] = arguments(request)?;
-    let outcome = settle(broker.apply(&Command::ClearPassword(ClearPassword { name: name(user) })));
+    let outcome = settle(broker.apply(Command::ClearPassword(ClearPassword { name: name(user) })));
     outcome.map_err(|failure| if failure.exit == Exit::NO_USER { no_such_user(user) } else { failure })
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn set_user_tags(broker: &Broker, request: &Request) -> Outcome {
     let (user, tags) = request.args.split_first().ok_or_else(|| usage("not enough arguments."))?;
     let words = tags.iter().flat_map(|tags| tags.split(',')).map(str::trim).filter(|tag| !tag.is_empty());
     let tags = words.map(Box::from).collect();
-    quoting(user, settle(broker.apply(&Command::SetUserTags(SetUserTags { name: name(user), tags }))))
+    quoting(user, settle(broker.apply(Command::SetUserTags(SetUserTags { name: name(user), tags }))))
 }
 
 /// Names and tags.
@@ -181,7 +181,7 @@ pub(crate) fn set_permissions_globally(broker: &Broker, request: &Request) -> Ou
 pub(crate) fn clear_permissions(broker: &Broker, request: &Request) -> Outcome {
     let [user] = arguments(request)?;
     let command = ClearPermissions { user: name(user), vhost: name(request.vhost()) };
-    forgiving(settle(broker.apply(&Command::ClearPermissions(command))))
+    forgiving(settle(broker.apply(Command::ClearPermissions(command))))
 }
 
 fn check_vhost(broker: &Broker, vhost: &str) -> Result<(), Failure> {
@@ -243,7 +243,7 @@ pub(crate) fn set_topic_permissions(broker: &Broker, request: &Request) -> Outco
     check_exchange(broker, request.vhost(), exchange)?;
     let (user, vhost, exchange) = (name(user), name(request.vhost()), name(exchange));
     let command = SetTopicPermissions { user, vhost, exchange, write: write.into(), read: read.into() };
-    settle(broker.apply(&Command::SetTopicPermissions(command)))
+    settle(broker.apply(Command::SetTopicPermissions(command)))
 }
 
 /// Of one exchange, or all in the vhost.
@@ -254,7 +254,7 @@ pub(crate) fn clear_topic_permissions(broker: &Broker, request: &Request) -> Out
         _ => return Err(usage("expected a user and at most one exchange.")),
     };
     let command = ClearTopicPermissions { user: name(user), vhost: name(request.vhost()), exchange };
-    forgiving(settle(broker.apply(&Command::ClearTopicPermissions(command))))
+    forgiving(settle(broker.apply(Command::ClearTopicPermissions(command))))
 }
 
 /// By user and exchange, in one vhost.

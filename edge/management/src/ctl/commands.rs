@@ -48,8 +48,12 @@ pub(crate) fn parsed(definition: &str) -> Result<Value, Failure> {
 
 /// Waits until a change is durable.
 pub(crate) fn settle(call: Result<Commit, Refused>) -> Outcome {
-    call.map_err(refused)?.wait().map_err(refused)?;
-    Ok(Answer::done())
+    settled(call.and_then(broker::Call::wait))
+}
+
+/// What came of a change that was waited for.
+pub(crate) fn settled(done: Result<(), Refused>) -> Outcome {
+    done.map(|()| Answer::done()).map_err(refused)
 }
 
 /// RabbitMQ's texts and codes.

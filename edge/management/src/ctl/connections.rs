@@ -131,7 +131,7 @@ pub(crate) fn close_connection(broker: &Broker, request: &Request) -> Outcome {
         || Failure::new(Exit::UNAVAILABLE, format!("Error:\nError:\n{{:invalid_pid_syntax, \"{text}\"}}"));
     let wanted = connection_of(text).ok_or_else(invalid)?;
     // RabbitMQ does not mind a connection that is gone.
-    if let Some((_, control)) = broker.connections().all().into_iter().find(|(id, _)| *id == wanted) {
+    if let Some(control) = broker.connections().get(broker.connection_id(wanted)) {
         control.close(CloseReason::Operator(reason.into()));
     }
     Ok(Answer::done())
@@ -182,8 +182,8 @@ mod tests {
 
     #[test]
     fn a_pid_names_its_connection_whichever_channel_it_is_of() {
-        assert_eq!(connection_of(&pid(ConnectionId(7), 0)), Some(ConnectionId(7)));
-        assert_eq!(connection_of(&pid(ConnectionId(9), 3)), Some(ConnectionId(9)));
+        assert_eq!(connection_of(&pid(ConnectionId::alone(7), 0)), Some(7));
+        assert_eq!(connection_of(&pid(ConnectionId::alone(9), 3)), Some(9));
         for bad in ["<a.b>", "<0.1.0>", "<1.2.3>", "<.1.2.3>", "<warren@localhost.1.x.0>"] {
             assert_eq!(connection_of(bad), None, "{bad}");
         }

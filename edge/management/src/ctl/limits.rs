@@ -5,7 +5,7 @@ use metadata::{Limits, Outcome as Applied};
 use serde_json::Value;
 
 use crate::ctl::commands::parsed;
-use crate::ctl::commands::{Outcome, arguments, settle};
+use crate::ctl::commands::{Outcome, arguments, settled};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request, Rows};
 use crate::resources::limits::{USER_LIMITS, VHOST_LIMITS, limits_of, shown};
 use crate::resources::values::text;
@@ -24,18 +24,18 @@ pub(crate) fn set_limits_of_vhost(broker: &Broker, vhost: &str, definition: &Val
     let limits = limits_of(definition, &VHOST_LIMITS, "limits").map_err(|problem| {
         Failure::new(Exit::UNAVAILABLE, format!("Error:\nValidation failed\n\n{problem}\n"))
     })?;
-    match broker.set_vhost_limits(vhost, limits) {
+    match broker.set_vhost_limits(vhost, limits).and_then(broker::Call::wait) {
         Err(Refused::NoSuchVhost(_)) => Err(no_such_vhost(vhost)),
-        other => settle(other.map(|(_, call)| call)),
+        other => settled(other.map(drop)),
     }
 }
 
 /// Lifts all limits of a vhost; that there are none is told.
 pub(crate) fn clear_limits_of_vhost(broker: &Broker, vhost: &str) -> Outcome {
     let missing = || Failure::new(Exit::UNAVAILABLE, "Error:\nParameter does not exist");
-    match broker.set_vhost_limits(vhost, Limits::default()) {
-        Err(Refused::NoSuchVhost(_)) | Ok((Applied::Unchanged, _)) => Err(missing()),
-        other => settle(other.map(|(_, call)| call)),
+    match broker.set_vhost_limits(vhost, Limits::default()).and_then(broker::Call::wait) {
+        Err(Refused::NoSuchVhost(_)) | Ok(Applied::Unchanged) => Err(missing()),
+        other => settled(other.map(drop)),
     }
 }
 
@@ -99,10 +99,10 @@ pub(crate) fn clear_user_limits(broker: &Broker, request: &Request) -> Outcome {
     answered(user, broker.edit_user_limits(user, edit))
 }
 
-fn answered(user: &str, edited: Result<broker::Commit, Refused>) -> Outcome {
+fn answered(user: &str, edited: Result<(), Refused>) -> Outcome {
     match edited {
         Err(Refused::NoSuchUser(_)) => Err(no_such_user(user)),
-        other => settle(other),
+        other => settled(other),
     }
 }
 

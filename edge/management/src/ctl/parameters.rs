@@ -4,7 +4,7 @@ use broker::Broker;
 use metadata::{ClearGlobalParameter, ClearParameter, Command, Outcome as Applied, PolicyKind};
 use serde_json::Value;
 
-use crate::ctl::commands::{Outcome, arguments, parsed, refused, settle};
+use crate::ctl::commands::{Outcome, arguments, parsed, refused, settle, settled};
 use crate::ctl::limits::{check_vhost, clear_limits_of_vhost, set_limits_of_vhost};
 use crate::ctl::policies::{clear_operator_parameter, set_operator_parameter};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request, Rows};
@@ -66,13 +66,13 @@ pub(crate) fn clear_parameter(broker: &Broker, request: &Request) -> Outcome {
     }
     let vhost = request.vhost().as_bytes().into();
     let clear = ClearParameter { vhost, component: component.into(), name: name.into() };
-    cleared(broker, &Command::ClearParameter(clear))
+    cleared(broker, Command::ClearParameter(clear))
 }
 
-fn cleared(broker: &Broker, command: &Command) -> Outcome {
-    match broker.apply_telling(command) {
-        Ok((Applied::Unchanged, _)) | Err(broker::Refused::NoSuchVhost(_)) => Err(missing()),
-        other => settle(other.map(|(_, call)| call)),
+fn cleared(broker: &Broker, command: Command) -> Outcome {
+    match broker.apply_telling(command).and_then(broker::Call::wait) {
+        Ok(Applied::Unchanged) | Err(broker::Refused::NoSuchVhost(_)) => Err(missing()),
+        other => settled(other.map(drop)),
     }
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn set_global_parameter(broker: &Broker, request: &Request) -> Outcom
 /// One that is not there is told.
 pub(crate) fn clear_global_parameter(broker: &Broker, request: &Request) -> Outcome {
     let [name] = arguments(request)?;
-    cleared(broker, &Command::ClearGlobalParameter(ClearGlobalParameter { name: name.into() }))?;
+    cleared(broker, Command::ClearGlobalParameter(ClearGlobalParameter { name: name.into() }))?;
     show_cluster_name(broker);
     Ok(Answer::done())
 }

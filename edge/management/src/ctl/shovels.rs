@@ -6,7 +6,7 @@ use serde_json::Value;
 use shovel::Report;
 
 use crate::ctl::columns::{Column, chosen, rows};
-use crate::ctl::commands::{Commands, Outcome, arguments, settle};
+use crate::ctl::commands::{Commands, Outcome, arguments, settled};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
 use crate::resources::node::{NODE_NAME, Node};
 use crate::resources::shovels::{SHOVEL, Shown, count};
@@ -78,10 +78,10 @@ fn delete(broker: &Broker, request: &Request) -> Outcome {
     let [name] = arguments(request)?;
     let vhost = request.vhost().as_bytes().into();
     let clear = ClearParameter { vhost, component: SHOVEL.into(), name: name.into() };
-    match broker.apply_telling(&Command::ClearParameter(clear)) {
-        Ok((Applied::Unchanged, _)) | Err(Refused::NoSuchVhost(_)) => {
+    match broker.apply_telling(Command::ClearParameter(clear)).and_then(broker::Call::wait) {
+        Ok(Applied::Unchanged) | Err(Refused::NoSuchVhost(_)) => {
             Err(missing(&format!("and/or virtual host '{}'", request.vhost())))
         }
-        other => settle(other.map(|(_, call)| call)),
+        other => settled(other.map(drop)),
     }
 }

@@ -6,7 +6,7 @@ use metadata::VhostMetadata;
 use serde_json::{Map, Value};
 
 use crate::ctl::columns::{Column, chosen, rows};
-use crate::ctl::commands::{Outcome, arguments, settle, usage};
+use crate::ctl::commands::{Outcome, arguments, settle, settled, usage};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
 use crate::resources::values::text;
 
@@ -88,9 +88,9 @@ pub(crate) fn add_vhost(broker: &Broker, request: &Request) -> Outcome {
 /// With all in it; its connections are closed (B191).
 pub(crate) fn delete_vhost(broker: &Broker, request: &Request) -> Outcome {
     let [vhost] = arguments(request)?;
-    match broker.delete_vhost(vhost) {
+    match broker.delete_vhost(vhost).and_then(broker::Call::wait) {
         Err(Refused::NoSuchVhost(_)) => Err(no_such_vhost(vhost)),
-        other => settle(other),
+        other => settled(other),
     }
 }
 
@@ -104,10 +104,10 @@ pub(crate) fn trace(broker: &Broker, request: &Request, tracing: Tracing) -> Out
     Ok(Answer::Done { ok: format!("Trace {done} for vhost {vhost}") })
 }
 
-fn edit(broker: &Broker, vhost: &str, change: impl FnOnce(&mut VhostMetadata)) -> Outcome {
+fn edit(broker: &Broker, vhost: &str, change: impl Fn(&mut VhostMetadata)) -> Outcome {
     match broker.edit_vhost(vhost, change) {
         Err(Refused::NoSuchVhost(_)) => Err(no_such_vhost(vhost)),
-        other => settle(other),
+        other => settled(other),
     }
 }
 
@@ -126,12 +126,12 @@ pub(crate) fn update_vhost_metadata(broker: &Broker, request: &Request) -> Outco
 pub(crate) fn set_vhost_tags(broker: &Broker, request: &Request) -> Outcome {
     let (vhost, tags) = request.args.split_first().ok_or_else(|| usage("not enough arguments."))?;
     let tags = tags.iter().flat_map(|tags| words(tags)).collect();
-    let edited = broker.edit_vhost(vhost, |metadata| metadata.tags = tags);
+    let edited = broker.edit_vhost(vhost, |metadata| metadata.tags.clone_from(&tags));
     match edited {
         Err(Refused::NoSuchVhost(_)) => {
             Err(Failure::new(Exit::DATA, format!("Error:\nVirtual host \"{vhost}\" does not exist")))
         }
-        other => settle(other),
+        other => settled(other),
     }
 }
 

@@ -176,8 +176,7 @@ pub fn import(
     let refused = |refused| format!("the broker refuses: {refused:?}");
     let commands = for_new_vhosts(broker, definitions.into_commands(), importer).map_err(refused)?;
     let batch = Command::ImportBatch(metadata::Batch { commands });
-    let (outcome, call) = broker.apply_telling(&batch).map_err(refused)?;
-    call.wait().map_err(refused)?;
+    let outcome = broker.apply_telling(batch.clone()).and_then(broker::Call::wait).map_err(refused)?;
     show_cluster_name(broker);
     let with_left = |text, it: &Left| format!("{text}\n{}", it.line());
     refusals(&batch, &outcome).map_err(|problem| left.iter().fold(problem, with_left))?;

@@ -110,7 +110,7 @@ fn edit_of_vhost(call: &Call, vhost: &str, edit: impl FnOnce(&mut Limits)) -> An
         .read_metadata(|state| state.vhost(vhost.as_bytes()).map(|vhost| vhost.limits().clone()));
     let mut limits = known.ok_or_else(Problem::missing)?;
     edit(&mut limits);
-    durable(call.broker().set_vhost_limits(vhost, limits).map(|(_, commit)| commit))?;
+    durable(call.broker().set_vhost_limits(vhost, limits))?;
     Ok(Reply::NoContent)
 }
 
@@ -128,9 +128,9 @@ fn clear_of_user(call: &Call) -> Answer {
     edit_of_user(call, |limits| limits.clear(call.part("limit")))
 }
 
-fn edit_of_user(call: &Call, edit: impl FnOnce(&mut Limits)) -> Answer {
+fn edit_of_user(call: &Call, edit: impl Fn(&mut Limits)) -> Answer {
     match call.broker().edit_user_limits(call.part("user"), edit) {
         Err(Refused::NoSuchUser(_)) => Err(Problem::missing()),
-        other => durable(other).map(|()| Reply::NoContent),
+        other => Ok(other.map(|()| Reply::NoContent)?),
     }
 }

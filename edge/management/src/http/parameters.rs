@@ -137,7 +137,7 @@ fn set(call: &Call) -> Answer {
             let limits = limits_of(&object["value"], &known, "limits");
             let limits = limits.map_err(|problem| Problem::validation(&problem))?;
             let is_new = found(call).is_empty();
-            durable(call.broker().set_vhost_limits(call.part("vhost"), limits).map(|(_, commit)| commit))?;
+            durable(call.broker().set_vhost_limits(call.part("vhost"), limits))?;
             Ok(put(is_new))
         }
         (SHOVEL, name) => {
@@ -164,12 +164,12 @@ fn clear(call: &Call) -> Answer {
     }
     if (component, name) == (VHOST_LIMITS, LIMITS) {
         let cleared = call.broker().set_vhost_limits(call.part("vhost"), Limits::default());
-        durable(cleared.map(|(_, commit)| commit))?;
+        durable(cleared)?;
         return Ok(Reply::NoContent);
     }
     let vhost = call.part("vhost").as_bytes().into();
     let clear = ClearParameter { vhost, component: component.into(), name: name.into() };
-    durable(call.broker().apply(&Command::ClearParameter(clear)))?;
+    durable(call.broker().apply(Command::ClearParameter(clear)))?;
     Ok(Reply::NoContent)
 }
 
@@ -206,7 +206,7 @@ fn set_global(call: &Call) -> Answer {
     }
     let is_new = globals(call)?.is_empty();
     let set = SetGlobalParameter { name: name.into(), value: value.to_string().into() };
-    durable(call.broker().apply(&Command::SetGlobalParameter(set)))?;
+    durable(call.broker().apply(Command::SetGlobalParameter(set)))?;
     show_cluster_name(call.broker());
     Ok(put(is_new))
 }
@@ -216,7 +216,7 @@ fn clear_global(call: &Call) -> Answer {
         return Err(Problem::missing());
     }
     let clear = ClearGlobalParameter { name: call.part("name").into() };
-    durable(call.broker().apply(&Command::ClearGlobalParameter(clear)))?;
+    durable(call.broker().apply(Command::ClearGlobalParameter(clear)))?;
     show_cluster_name(call.broker());
     Ok(Reply::NoContent)
 }

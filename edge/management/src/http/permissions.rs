@@ -222,7 +222,7 @@ fn grant(call: &Call) -> Answer {
     let is_new = asked(call).is_empty();
     let (user, vhost) = (call.part("user").as_bytes().into(), call.part("vhost").as_bytes().into());
     let set = SetPermissions { user, vhost, configure, write, read };
-    durable(call.broker().apply(&Command::SetPermissions(set)))?;
+    durable(call.broker().apply(Command::SetPermissions(set)))?;
     Ok(put(is_new))
 }
 
@@ -231,7 +231,7 @@ fn take(call: &Call) -> Answer {
         return Err(Problem::missing());
     }
     let (user, vhost) = (call.part("user").as_bytes().into(), call.part("vhost").as_bytes().into());
-    durable(call.broker().apply(&Command::ClearPermissions(ClearPermissions { user, vhost })))?;
+    durable(call.broker().apply(Command::ClearPermissions(ClearPermissions { user, vhost })))?;
     Ok(Reply::NoContent)
 }
 
@@ -253,7 +253,7 @@ fn restrict(call: &Call) -> Answer {
         write,
         read,
     };
-    durable(call.broker().apply(&Command::SetTopicPermissions(set)))?;
+    durable(call.broker().apply(Command::SetTopicPermissions(set)))?;
     Ok(put(is_new))
 }
 
@@ -266,6 +266,6 @@ fn lift(call: &Call) -> Answer {
         vhost: call.part("vhost").as_bytes().into(),
         exchange: call.part_if("exchange").map(|exchange| exchange.as_bytes().into()),
     };
-    durable(call.broker().apply(&Command::ClearTopicPermissions(clear)))?;
+    durable(call.broker().apply(Command::ClearTopicPermissions(clear)))?;
     Ok(Reply::NoContent)
 }

@@ -142,7 +142,9 @@ impl From<Refused> for Problem {
 ///
 /// # Errors
 /// What the broker refuses.
-pub(crate) fn durable(commit: Result<broker::Commit, broker::Refused>) -> Result<(), Problem> {
+pub(crate) fn durable<T: Unpin>(
+    commit: Result<broker::Call<Result<T, broker::Refused>>, broker::Refused>,
+) -> Result<(), Problem> {
     commit?.wait()?;
     Ok(())
 }

@@ -141,7 +141,7 @@ pub(crate) fn add_connection(
     ranges: Ranges,
 ) {
     let bytes = [("recv_oct", info.totals.received_bytes), ("send_oct", info.totals.sent_bytes)];
-    json.extend(app.samples.with_rates(Key::Connection(id.0), &bytes, ranges.data));
+    json.extend(app.samples.with_rates(Key::Connection(id.count), &bytes, ranges.data));
 }
 
 /// `message_stats` of a channel: what it never did is not in them.
@@ -158,7 +158,7 @@ pub(crate) fn add_channel(
         return;
     }
     let mut stats =
-        app.samples.with_rates(Key::Channel(id.0, info.number), &traffic(&info.traffic), ranges.messages);
+        app.samples.with_rates(Key::Channel(id.count, info.number), &traffic(&info.traffic), ranges.messages);
     let unused = [(has_published, published), (has_consumed, consumed)];
     for (name, _) in unused.iter().filter(|(used, _)| !used).flat_map(|(_, counters)| counters) {
         stats.remove(*name);

@@ -78,12 +78,9 @@ fn show_parameter(call: &Call) -> Answer {
 fn delete(call: &Call) -> Answer {
     let (vhost, name) = (call.part("vhost").as_bytes().into(), call.part("name").into());
     let clear = ClearParameter { vhost, component: SHOVEL.into(), name };
-    match call.broker().apply_telling(&Command::ClearParameter(clear))? {
-        (Outcome::Unchanged, _) => Err(Problem::missing()),
-        (_, commit) => {
-            commit.wait()?;
-            Ok(Reply::NoContent)
-        }
+    match call.broker().apply_telling(Command::ClearParameter(clear)).and_then(broker::Call::wait)? {
+        Outcome::Unchanged => Err(Problem::missing()),
+        _ => Ok(Reply::NoContent),
     }
 }
 

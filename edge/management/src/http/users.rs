@@ -134,7 +134,7 @@ fn put_user(call: &Call) -> Answer {
         false => known.as_ref().map_or_else(Limits::default, |user| user.limits.clone()),
     };
     let put_user = PutUser { name: name.as_bytes().into(), credentials, tags, limits };
-    durable(call.broker().apply(&Command::PutUser(put_user)))?;
+    durable(call.broker().apply(Command::PutUser(put_user)))?;
     Ok(put(known.is_none()))
 }
 

@@ -142,10 +142,10 @@ impl Said {
         })
     }
 
-    fn apply(self, metadata: &mut VhostMetadata) {
-        metadata.description = self.description;
-        metadata.tags = self.tags;
-        metadata.default_queue_type = Some(self.default_queue_type);
+    fn apply(&self, metadata: &mut VhostMetadata) {
+        metadata.description.clone_from(&self.description);
+        metadata.tags.clone_from(&self.tags);
+        metadata.default_queue_type = Some(self.default_queue_type.clone());
         if let Some(protected) = self.protected {
             metadata.protected_from_deletion = protected;
         }
@@ -165,7 +165,7 @@ fn put_vhost(call: &Call) -> Answer {
         // Who makes a vhost over HTTP may do everything in it.
         broker.set_permissions(&call.user.name, name, &[".*", ".*", ".*"].map(String::from))?.wait()?;
     } else {
-        broker.edit_vhost(name, |metadata| said.apply(metadata))?.wait()?;
+        broker.edit_vhost(name, |metadata| said.apply(metadata))?;
     }
     if let Some(on) = tracing {
         broker.trace(name, if on { Tracing::On } else { Tracing::Off });
@@ -180,7 +180,7 @@ fn delete(call: &Call) -> Answer {
 
 fn set_protection(call: &Call, protected: bool) -> Answer {
     let edit = |metadata: &mut VhostMetadata| metadata.protected_from_deletion = protected;
-    call.broker().edit_vhost(call.part("vhost"), edit)?.wait()?;
+    call.broker().edit_vhost(call.part("vhost"), edit)?;
     Ok(Reply::NoContent)
 }
 

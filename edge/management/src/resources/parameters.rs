@@ -46,7 +46,7 @@ pub(crate) fn global_text(broker: &Broker, name: &str) -> Option<String> {
 /// The metadata log has failed.
 pub(crate) fn record(broker: &Broker, name: &str, value: &Value) -> Result<(), Refused> {
     let set = SetGlobalParameter { name: name.into(), value: value.to_string().into() };
-    broker.apply(&Command::SetGlobalParameter(set))?.wait()?;
+    broker.apply(Command::SetGlobalParameter(set))?.wait()?;
     show_cluster_name(broker);
     Ok(())
 }

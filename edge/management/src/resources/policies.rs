@@ -109,7 +109,7 @@ pub(crate) fn put_policy(
             "pattern takes too long to be matched with the names in this vhost, a simpler one may not";
         return Err(PolicyProblem::Invalid(validation_failed(&[problem.to_owned()])));
     }
-    apply(broker, &set_command(kind, set))?;
+    apply(broker, set_command(kind, set))?;
     Ok(if there { Put::Updated } else { Put::Created })
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn delete_policy(
         PolicyKind::User => Command::ClearPolicy(clear),
         PolicyKind::Operator => Command::ClearOperatorPolicy(clear),
     };
-    match apply(broker, &clear) {
+    match apply(broker, clear) {
         Ok(Applied::Unchanged) | Err(PolicyProblem::NoVhost(_)) => Err(PolicyProblem::NoPolicy),
         other => other.map(|_| ()),
     }
@@ -178,14 +178,12 @@ fn set_command(kind: PolicyKind, set: SetPolicy) -> Command {
     }
 }
 
-fn apply(broker: &Broker, command: &Command) -> Result<Applied, PolicyProblem> {
+fn apply(broker: &Broker, command: Command) -> Result<Applied, PolicyProblem> {
     let problem = |refused| match refused {
         Refused::NoSuchVhost(name) => PolicyProblem::NoVhost(name.into()),
         other => PolicyProblem::Refused(other),
     };
-    let (outcome, call) = broker.apply_telling(command).map_err(problem)?;
-    call.wait().map_err(problem)?;
-    Ok(outcome)
+    broker.apply_telling(command).and_then(broker::Call::wait).map_err(problem)
 }
 
 fn views(vhost: &metadata::Vhost, kind: PolicyKind) -> Vec<PolicyView> {

@@ -115,6 +115,21 @@ impl Running {
         Ok(())
     }
 
+    /// Adds a change of metadata. What comes after it goes by the tables: it waits until they have followed.
+    pub(crate) fn await_change(
+        &mut self,
+        channel: u16,
+        method: MethodId,
+        what: Awaited,
+        is_followed: bool,
+    ) -> Outcome {
+        if is_followed {
+            self.pipeline(channel, method, what)
+        } else {
+            self.await_alone(channel, method, what)
+        }
+    }
+
     /// Adds a request that everything after it waits for.
     pub(crate) fn await_alone(&mut self, channel: u16, method: MethodId, what: Awaited) -> Outcome {
         self.barrier = true;

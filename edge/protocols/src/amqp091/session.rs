@@ -452,7 +452,7 @@ impl Session {
         match &self.running {
             Some(running) => {
                 let principal = &running.principal;
-                profile::enter_session(*PROTOCOL, principal.vhost.label(), principal.connection.0)
+                profile::enter_session(*PROTOCOL, principal.vhost.label(), principal.connection.count)
             }
             None => profile::enter_session(*PROTOCOL, NameId::default(), 0),
         }

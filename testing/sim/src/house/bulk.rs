@@ -96,7 +96,7 @@ impl Bulk {
                 .for_each(|entry| entry.end_by(ends_ms.saturating_sub(ttl_ms)));
         }
         self.hands.ledger.tick(site.now_ms());
-        match site.life.broker.apply(&command) {
+        match site.life.broker.apply(command) {
             // There may be none to clear.
             Err(_) if definition == "{}" => Ok(()),
             Err(refused) => Err(format!("a policy is refused: {refused:?}")),

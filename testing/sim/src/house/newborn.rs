@@ -44,10 +44,12 @@ impl Default for Newborn {
 impl Newborn {
     fn declare(&mut self, site: &mut Site<'_>, queue: usize) -> Result<(), String> {
         let arguments = TableBuf::new();
-        match site.life.broker.declare_queue(&site.life.principal, durable(NAMES[queue], &arguments)) {
-            Ok(declared) => {
+        let declare = durable(NAMES[queue], &arguments);
+        let declared = site.life.broker.declare_queue(&site.life.principal, declare);
+        match declared.and_then(|declared| site.life.followed_now(declared.counts)) {
+            Ok(counts) => {
                 site.tell(&|| format!("{} is declared", NAMES[queue]));
-                self.asked.push(Asked::Declare(queue, declared.counts));
+                self.asked.push(Asked::Declare(queue, counts));
                 Ok(())
             }
             Err(_) if site.may_refuse() => Ok(()),

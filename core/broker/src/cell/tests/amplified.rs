@@ -43,7 +43,8 @@ impl Small {
     fn declare(&self, name: &str, arguments: Table<'_>) -> Arc<Queue> {
         let (durable, exclusive, auto_delete) = (true, false, false);
         let declare = QueueDeclare { name: name.as_bytes(), durable, exclusive, auto_delete, arguments };
-        self.broker.declare_queue(&self.principal, declare).expect("it can be declared").queue
+        self.broker.declare_queue(&self.principal, declare).expect("it can be declared");
+        self.principal.vhost.queue(name.as_bytes()).expect("it is declared")
     }
 }
 

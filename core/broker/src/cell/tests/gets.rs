@@ -10,7 +10,8 @@ fn on_disk() -> (Broker, Driver, Principal, Arc<Queue>) {
     let (broker, mut driver, principal, _) = driven();
     let arguments = no_arguments();
     let declare = QueueDeclare { name: b"q", durable: true, exclusive: false, auto_delete: false, arguments };
-    let queue = broker.declare_queue(&principal, declare).expect("it can be declared").queue;
+    broker.declare_queue(&principal, declare).expect("it can be declared");
+    let queue = principal.vhost.queue(b"q").expect("it is declared");
     driver.run_until_idle();
     for byte in [1, 2] {
         let (routing_key, properties, body) = (&b"q"[..], PERSISTENT, &vec![byte; 70_000][..]);

@@ -47,7 +47,8 @@ fn messages_stop_dying_while_too_many_letters_wait_and_go_on_afterwards() {
 fn declare(broker: &Broker, principal: &Principal, name: &[u8], arguments: &TableBuf) -> Arc<Queue> {
     let arguments = arguments.as_table();
     let declare = QueueDeclare { name, durable: true, exclusive: false, auto_delete: false, arguments };
-    broker.declare_queue(principal, declare).expect("it can be declared").queue
+    broker.declare_queue(principal, declare).expect("it can be declared");
+    principal.vhost.queue(name).expect("it is declared")
 }
 
 /// Arguments of a queue whose messages go to another one when they die: after so long, ms, if they do by themselves.

@@ -562,7 +562,7 @@ fn more_queues_or_exchanges_than_there_may_be_are_refused_and_nothing_is_importe
     };
     taken(json!({"vhosts": [{"name": "v"}]})).unwrap();
     let limits: metadata::Limits = [("max-queues".into(), 2)].into_iter().collect();
-    broker.set_vhost_limits("v", limits).unwrap().1.wait().unwrap();
+    broker.set_vhost_limits("v", limits).unwrap().wait().unwrap();
     let queues = |count: usize| -> Vec<Value> {
         (0..count).map(|n| json!({"name": format!("n{n}"), "vhost": "v"})).collect()
     };

@@ -7,7 +7,7 @@ use super::*;
 
 fn consumer(prefetch: u32, unacked: u32) -> ConsumerStats {
     let spec = ConsumerSpec {
-        id: broker::ConsumerId { connection: broker::ConnectionId(1), token: 1 },
+        id: broker::ConsumerId { connection: broker::ConnectionId::alone(1), token: 1 },
         tag: (*b"tag").into(),
         channel: 1,
         ack_required: true,

@@ -47,5 +47,5 @@ pub(crate) fn check(
 pub(crate) fn set(broker: &Broker, vhost: &str, name: &str, value: &Value) -> Result<Commit, Refused> {
     let (vhost, component) = (vhost.as_bytes().into(), SHOVEL.into());
     let set = SetParameter { vhost, component, name: name.into(), value: value.to_string().into() };
-    broker.apply(&Command::SetParameter(set))
+    broker.apply(Command::SetParameter(set))
 }

@@ -64,7 +64,7 @@ impl Running {
         self.change(number, Unbind::ID, call, (!unbind.nowait).then_some(UnbindOk {}.into()))
     }
 
-    /// A change of metadata that others may follow before it is durable.
+    /// A change of metadata that other requests may follow before it is durable.
     pub(super) fn change(
         &mut self,
         number: u16,
@@ -73,6 +73,7 @@ impl Running {
         reply: Option<Method<'static>>,
     ) -> Outcome {
         let call = call.map_err(|refused| Failure::from(refused).in_method(method))?;
-        self.pipeline(number, method, Awaited::Done { call, reply })
+        let is_followed = call.is_followed();
+        self.await_change(number, method, Awaited::Done { call, reply }, is_followed)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use broker::data::reply::REPLY_QUEUE;
-use broker::{BindRequest, DeclaredQueue, DestinationName, QueueCounts, QueueDeclare, Refused, Resource};
+use broker::{BindRequest, DestinationName, QueueCounts, QueueDeclare, Refused, Resource};
 use wire::amqp091::ShortStr;
 use wire::amqp091::methods::queue::{Bind, BindOk, Declare, Delete, Purge, Unbind, UnbindOk};
 
@@ -22,8 +22,10 @@ impl Running {
         if name.starts_with(REPLY_QUEUE) {
             return self.declare_reply_queue(number, &name, answer);
         }
-        let declared = if declare.passive {
-            self.broker.check_queue(&self.principal, &name)
+        let blame = |refused: Refused| Failure::from(refused).in_method(Declare::ID);
+        let (name, counts) = if declare.passive {
+            let found = self.broker.check_queue(&self.principal, &name).map_err(blame)?;
+            (found.name, found.counts)
         } else {
             let request = QueueDeclare {
                 name: &name,
@@ -32,16 +34,13 @@ impl Running {
                 auto_delete: declare.auto_delete,
                 arguments: declare.arguments,
             };
-            self.broker.declare_queue(&self.principal, request)
+            let declared = self.broker.declare_queue(&self.principal, request).map_err(blame)?;
+            (declared.name, declared.counts)
         };
-        let DeclaredQueue { name, counts, .. } =
-            declared.map_err(|refused| Failure::from(refused).in_method(Declare::ID))?;
         self.channel(number).queue_last_declared = Some(name.clone());
+        let is_followed = !declare.passive && counts.is_followed();
         let awaited = Awaited::Declared { call: counts, name, answer };
-        if declare.passive {
-            return self.await_alone(number, Declare::ID, awaited);
-        }
-        self.pipeline(number, Declare::ID, awaited)
+        self.await_change(number, Declare::ID, awaited, is_followed)
     }
 
     /// B155: the pseudo-queue is always there; an address while its requester lives.
@@ -106,14 +105,9 @@ impl Running {
         let queue = self.queue_name(number, delete.queue, Delete::ID)?;
         let call = self.broker.delete_queue(&self.principal, &queue, delete.if_unused, delete.if_empty);
         let call = call.map_err(|refused| Failure::from(refused).in_method(Delete::ID))?;
-        let what = Awaited::Deleted { call, answer: Answer::unless(delete.nowait) };
         // When it is gone already and took no consumer of ours with it, only the disk is waited for.
-        let is_gone =
-            self.principal.vhost.queue(&queue).is_none() && !self.sink.has_cancelled.load(Ordering::Acquire);
-        if is_gone {
-            self.pipeline(number, Delete::ID, what)
-        } else {
-            self.await_alone(number, Delete::ID, what)
-        }
+        let is_gone = call.is_followed() && !self.sink.has_cancelled.load(Ordering::Acquire);
+        let what = Awaited::Deleted { call, answer: Answer::unless(delete.nowait) };
+        self.await_change(number, Delete::ID, what, is_gone)
     }
 }

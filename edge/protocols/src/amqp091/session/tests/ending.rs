@@ -181,7 +181,7 @@ fn a_policy_says_how_long_a_delivery_may_be_held() {
         priority: 0,
         definition: [("consumer-timeout", metadata::PolicyValue::Integer(5_000))].into_iter().collect(),
     };
-    world.broker.apply(&metadata::Command::SetPolicy(policy)).unwrap().wait().unwrap();
+    world.broker.apply(metadata::Command::SetPolicy(policy)).unwrap().wait().unwrap();
     let (took_ms, _) = held_for_ever(&mut world.channel());
     assert!((5_000..=7_500).contains(&took_ms), "{took_ms}");
 }

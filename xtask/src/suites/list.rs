@@ -204,6 +204,11 @@ pub(crate) const SUITES: &[Suite] = &[
     ),
     suite("perf", Lane::Second, r#""$PYTHON" testing/perf/check.py --warren "$WARREN_BIN" --url "$AMQP_URL""#).with(Broker::Shared),
     soak("soak-simulator", 300, "cargo xtask sim --seeds 2000"),
+    soak(
+        "soak-groups",
+        60,
+        "MULTIRAFT_SEEDS=20000 cargo test --release -p multiraft --test simulation -- --ignored soak --nocapture",
+    ),
     soak("soak-kill9", 120, r#""$PYTHON" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles 200 --power-cut --seed random"#),
     soak("soak-freeze", 60, r#""$PYTHON" testing/crash/freeze.py --warren "$WARREN_BIN" --cycles 20 --seed random"#),
     soak("soak-delayed", 60, r#""$PYTHON" testing/crash/delayed.py --warren "$WARREN_BIN" --cycles 60 --seed random"#),

@@ -1,0 +1,148 @@
+//! What groups cost: `cargo bench -p multiraft`. CPU of an entry of 1 KiB on three replicas in one process, memory of idle groups, and
+//! CPU of their ticks. Three nodes, one thread, a log that keeps nothing, a net without delay.
+
+#![allow(clippy::print_stdout, reason = "figures are what a benchmark is for")]
+
+use std::alloc::System;
+use std::cell::Cell;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use commitlog::{Position, RECORD_HEADER_BYTES};
+use multiraft::{Body, EntryLog, Group, Members, RaftRs, ReplicaId, Role, Settings};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const NODES: usize = 3;
+
+/// Counts bytes, as if they were written.
+#[derive(Default)]
+struct Nowhere {
+    end: Cell<u64>,
+}
+
+impl EntryLog for Nowhere {
+    fn append(&self, _group: u64, _kind: u8, head: &[u8], body: &Bytes) -> Position {
+        black_box(crc32fast::hash(head));
+        self.end.set(self.end.get() + (RECORD_HEADER_BYTES + head.len() + body.len()) as u64);
+        Position(self.end.get())
+    }
+}
+
+/// Groups on three nodes, group by group.
+struct Cluster {
+    logs: Vec<Nowhere>,
+    groups: Vec<Vec<Group<RaftRs>>>,
+    applied: u64,
+}
+
+impl Cluster {
+    fn new(count: u64) -> Self {
+        let logs: Vec<Nowhere> = (0..NODES).map(|_| Nowhere::default()).collect();
+        let ids: Vec<ReplicaId> = (1..=NODES as u64).map(ReplicaId).collect();
+        let replicas = |group: u64| {
+            let create = |(log, id): (&Nowhere, &ReplicaId)| {
+                Group::create(Settings::new(group, *id), Members::of(&ids), &Bytes::new(), log)
+                    .expect("a group")
+            };
+            logs.iter().zip(&ids).map(create).collect()
+        };
+        let groups = (1..=count).map(replicas).collect();
+        let mut cluster = Self { logs, groups, applied: 0 };
+        for at in 0..cluster.groups.len() {
+            cluster.settle(at);
+            cluster.groups[at][at % NODES].campaign();
+            cluster.settle(at);
+        }
+        cluster
+    }
+
+    /// Passes messages of a group on until there are none; everything is durable at once.
+    fn settle(&mut self, at: usize) {
+        let group = &mut self.groups[at];
+        let mut is_quiet = false;
+        while !is_quiet {
+            is_quiet = true;
+            for node in 0..NODES {
+                let log = &self.logs[node];
+                let mut effects = group[node].run(log);
+                group[node].durable(Position(log.end.get()));
+                let later = group[node].run(log);
+                effects.send.extend(later.send);
+                self.applied += (effects.apply.len() + later.apply.len()) as u64;
+                for envelope in effects.send {
+                    is_quiet = false;
+                    let to = usize::try_from(envelope.message.to.0).expect("a node") - 1;
+                    let here = |body| match body {
+                        Body::Here(bytes) => bytes,
+                        Body::InLog(_) => unreachable!("recent bodies are in memory"),
+                    };
+                    let bodies = envelope.bodies.into_iter().map(here).collect();
+                    group[to].step(envelope.message, bodies).expect("a message");
+                }
+            }
+        }
+    }
+
+    fn tick_all(&mut self) {
+        for at in 0..self.groups.len() {
+            for node in 0..NODES {
+                self.groups[at][node].tick();
+            }
+            self.settle(at);
+        }
+    }
+
+    fn leader(&mut self, at: usize) -> &mut Group<RaftRs> {
+        self.groups[at].iter_mut().find(|group| group.status().role == Role::Leader).expect("a leader")
+    }
+}
+
+/// Time for one entry on all three replicas together.
+fn entries(batch: u64) -> Duration {
+    let mut cluster = Cluster::new(1);
+    let body = Bytes::from(vec![7; 1024]);
+    let rounds = 200_000 / batch;
+    let started = Instant::now();
+    for _ in 0..rounds {
+        for _ in 0..batch {
+            cluster.leader(0).propose(body.clone()).expect("a leader");
+        }
+        cluster.settle(0);
+    }
+    let spent = started.elapsed();
+    assert!(cluster.applied >= rounds * batch * NODES as u64);
+    spent / u32::try_from(rounds * batch).expect("a count")
+}
+
+fn idle(count: u64) {
+    let region = Region::new(ALLOCATOR);
+    let mut cluster = Cluster::new(count);
+    let stats = region.change();
+    let bytes = stats.bytes_allocated - stats.bytes_deallocated;
+    let per_replica = bytes / (cluster.groups.len() * NODES);
+    cluster.tick_all();
+    // A second of ticks of 100 ms, heartbeats among them.
+    let started = Instant::now();
+    for _ in 0..10 {
+        cluster.tick_all();
+    }
+    let spent = started.elapsed();
+    let percent = spent.as_secs_f64() * 100.0 / NODES as f64;
+    println!("{count} idle groups: {per_replica} bytes a replica, {percent:.2} % of a core per node");
+}
+
+fn main() {
+    for batch in [1, 50] {
+        println!(
+            "entries of 1 KiB, {batch} in a turn: {:?} each, on three replicas together",
+            entries(batch)
+        );
+    }
+    for count in [1000, 10_000] {
+        idle(count);
+    }
+}

@@ -67,8 +67,6 @@ GUEST = [
     ("POST", f"/api/exchanges/{V}/wx/publish", {**MESSAGE, "payload": 5}, bad("payload_not_string")),
     ("POST", f"/api/queues/{V}/wq/get", {**GET, "encoding": "x"}, bad("Unsupported encoding. Please use auto or base64.")),
     ("PUT", f"/api/vhosts/{V}", {"default_queue_type": "nope"}, bad("nope is not a valid queue type")),
-    ("PUT", f"/api/vhosts/{V}", {"default_queue_type": "stream"},
-     bad("queue type 'stream' is not available yet: as a default it would have every queue refused that is declared without a type")),
     ("DELETE", f"/api/exchanges/{V}/amq.topic", None, REFUSED),
 ]
 

@@ -214,6 +214,7 @@ fn perform(next: Next, gone: &impl Fn(Arc<Queue>, Option<Reply<()>>), segments: 
         Next::Job(Job::DeleteSegments(queue)) => {
             queue.let_bodies_go();
             segments.submit_delete_stream(queue.id().0);
+            queue.remove_stream();
         }
         Next::Job(Job::FreeBodySegments(services)) => {
             if let Some(services) = services.upgrade() {

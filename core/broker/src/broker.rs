@@ -359,6 +359,7 @@ impl Broker {
             }
         }
         self.0.services.segments.close();
+        self.0.services.streams.close();
         if let Err(error) = self.0.services.log.close() {
             tracing::error!(%error, "the message log could not be closed");
         }

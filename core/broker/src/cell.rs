@@ -24,8 +24,8 @@ pub(crate) mod watch;
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 use metadata::{Arguments, QueueRecord};
@@ -46,6 +46,7 @@ use crate::refused::{Refused, Resource};
 use crate::segment_room::CountedRoom;
 use crate::services::Services;
 use crate::stages::{Began, QueueKind};
+use crate::streams::Stream;
 use crash::{Condition, ConditionCell, HeldLetters};
 use examine::Examined;
 use gather::Gather;
@@ -87,6 +88,8 @@ pub struct Queue {
     /// Nobody finds it by its name any more, nor ever will.
     is_removed: AtomicBool,
     reloads: Reloads,
+    /// Of a stream: what it keeps, once it is open.
+    pub(crate) stream: OnceLock<Arc<Stream>>,
     /// The next record that the machine appends makes it panic.
     #[cfg(test)]
     pub(crate) fails_next: std::sync::atomic::AtomicBool,
@@ -283,6 +286,7 @@ impl Queue {
             condition: ConditionCell::running(),
             is_removed: AtomicBool::new(false),
             reloads: Reloads::new(),
+            stream: OnceLock::new(),
             #[cfg(test)]
             fails_next: std::sync::atomic::AtomicBool::new(false),
         })
@@ -344,6 +348,9 @@ impl Queue {
 
     /// A machine of its type without messages.
     fn new_machine(&self, now_ms: u64) -> AnyMachine {
+        if self.machine_type == MachineType::Stream && self.condition() == Condition::Running {
+            return self.stream_machine();
+        }
         self.machine_type.open(self.config(), now_ms)
     }
 
@@ -409,12 +416,19 @@ impl Queue {
 
     /// Whether publishers should wait before handing over more.
     pub(crate) fn is_over_bound(&self) -> bool {
-        self.is_inbox_full() || self.hold.is_on(|| self.services().clock.now().0)
+        self.is_inbox_full() || self.is_stream_full() || self.hold.is_on(|| self.services().clock.now().0)
     }
 
     /// Whether too much waits to be taken.
     pub(crate) fn is_inbox_full(&self) -> bool {
         self.inbox_bytes.load(Ordering::Relaxed) > INBOX_BYTES_MAX
+    }
+
+    /// Room was made for publishers that wait.
+    pub(crate) fn wake_publishers(&self) {
+        if !self.is_over_bound() {
+            self.waiting.take_publishers().into_iter().for_each(Waker::wake);
+        }
     }
 
     /// Wakes a publisher when the inbox was emptied.

@@ -34,6 +34,8 @@ pub enum Engine {
     Outlet,
     /// Commits changes of metadata, some at a time, unless they are committed where they are proposed.
     Commits,
+    /// Writes and reads the files of streams.
+    Streams,
 }
 
 /// What a step came to.
@@ -79,7 +81,7 @@ impl ConnectionControl for Unseen {
 
 impl Engine {
     /// All of them.
-    pub const ALL: [Engine; 8] = [
+    pub const ALL: [Engine; 9] = [
         Engine::MetadataLog,
         Engine::MessageLog,
         Engine::Segments,
@@ -88,6 +90,7 @@ impl Engine {
         Engine::Alarms,
         Engine::Outlet,
         Engine::Commits,
+        Engine::Streams,
     ];
 }
 
@@ -180,6 +183,7 @@ impl Driver {
                 self.relieved = services.clock.now();
                 worked(services.relieve_queues())
             }
+            Engine::Streams => worked(services.streams.step()),
             Engine::Outlet => {
                 let vhosts = &self.inner.vhosts;
                 worked(services.announcer.outlet.step(|name| vhosts.read().get(name).cloned()))

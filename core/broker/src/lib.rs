@@ -40,6 +40,7 @@ mod services;
 pub mod stages;
 pub mod stats;
 mod storage;
+pub mod streams;
 #[cfg(test)]
 mod test_broker;
 mod vhost;

@@ -10,7 +10,7 @@ pub const QUEUE_TYPE_ARGUMENT: &str = "x-queue-type";
 /// The type asked for; no name, `""` and `undefined` are classic (B64).
 ///
 /// # Errors
-/// When there is no such type, or it is not available.
+/// When there is no such type.
 pub fn queue_type(arguments: Table<'_>) -> Result<QueueType, ArgumentError> {
     let refuse = |reason| Err(ArgumentError { name: QUEUE_TYPE_ARGUMENT.into(), reason });
     let name = match arguments.get(QUEUE_TYPE_ARGUMENT) {
@@ -19,18 +19,18 @@ pub fn queue_type(arguments: Table<'_>) -> Result<QueueType, ArgumentError> {
         Some(other) => return refuse(ArgumentReason::UnacceptableType(other.type_name())),
     };
     let text = match QueueType::from_name(name) {
-        Some(QueueType::Stream) => "queue type 'stream' is not available in this version of Warren".into(),
         Some(kind) => return Ok(kind),
         None => format!("unsupported queue type '{}'", String::from_utf8_lossy(name)),
     };
     refuse(ArgumentReason::Text(text.into()))
 }
 
-/// The kind of machine behind a type. Streams have none.
+/// The kind of machine behind a type.
 pub(crate) fn kind_of(queue_type: QueueType) -> Kind {
     match queue_type {
-        QueueType::Classic | QueueType::Stream => Kind::Classic,
+        QueueType::Classic => Kind::Classic,
         QueueType::Quorum => Kind::Quorum,
+        QueueType::Stream => Kind::Stream,
     }
 }
 

@@ -45,6 +45,7 @@ use crate::options::BrokerOptions;
 use crate::refused::Refused;
 use crate::seen_files::{self, SeenFiles};
 use crate::services::{Motion, Parts};
+use crate::streams::{self, Streams};
 
 /// A recovered broker in which nothing moves yet.
 struct Opened {
@@ -116,7 +117,10 @@ fn recover(
     }
     let (log, message_log, recovered) =
         open_log(foundation, &data_dir.join("log"), &options).map_err(StartError::storage)?;
-    log.write_after(writer.names());
+    let names = writer.names();
+    log.write_after(names.clone());
+    let streams =
+        Streams::start(foundation, data_dir, (&options, motion), names).map_err(StartError::storage)?;
     missing::check_known(is_known, recovered.end().0)?;
     let (mut contents, bodies, highest_logged) = read_messages(recovered, &writer)?;
     let seen_files = SeenFiles::new(disk.clone(), seen_files::dir_in(data_dir));
@@ -128,6 +132,7 @@ fn recover(
     let parts = Parts {
         log,
         segments: Arc::new(segments),
+        streams,
         bodies: Bodies::new(foundation.sizes.bodies, alarms.shares.clone(), bodies),
         alarms,
         checkpointer,
@@ -184,6 +189,7 @@ fn alarms(
 fn bring_up_queues(inner: &Inner, contents: Contents, lost: &HashMap<QueueId, missing::Lost>) {
     let queues = inner.follow_all(&inner.writer.lock().state, contents);
     missing::close_queues(&queues, lost);
+    streams::open_all(&inner.services, &queues);
     inner.services.bodies.recovered();
     // Before any queue has a turn: letters would not know that there is hardly room for them.
     inner.services.alarms.look();

@@ -65,6 +65,17 @@ pub enum Refused {
     Locked(Resource),
     /// 405, basic.get on a quorum queue with a single active consumer (B123).
     GetOnSingleActive(Resource),
+    /// 540 `basic.get not supported by stream queues queue 'q' in vhost '/'`, and the same of `queue.purge` (B80, B123).
+    StreamOperation {
+        /// The stream.
+        resource: Resource,
+        /// The method.
+        operation: &'static str,
+    },
+    /// 540 `automatic acknowledgement not supported by stream queue 'q' in vhost '/'` (B124).
+    StreamNoAck(Resource),
+    /// 406 `consumer prefetch count is not set for stream queue 'q' in vhost '/'` (B125).
+    StreamPrefetch(Resource),
     /// 406 `Cannot declare a server-named queue for type rabbit_quorum_queue` (B74).
     ServerNamed(queues::Kind),
     /// 406 `invalid property 'exclusive-owner' for queue 'q' in vhost '/'` (B74).

@@ -37,6 +37,7 @@ use crate::seen_files::SeenFiles;
 use crate::segment_room::SegmentTotals;
 use crate::stages::Stages;
 use crate::stats::NodeCounters;
+use crate::streams::Streams;
 use log_waiters::LogWaiters;
 pub(crate) use parts::Parts;
 use segment_answers::{QueuesById, SegmentAnswers};
@@ -68,6 +69,8 @@ pub(crate) struct Services {
     pub(crate) segments: SegmentIo,
     /// Bodies that several queues hold together.
     pub(crate) bodies: Arc<Bodies>,
+    /// What streams keep.
+    pub(crate) streams: Streams,
     pub(crate) clock: Arc<dyn Clock>,
     /// When the node began to stop; 0 while it runs. Milliseconds since the epoch.
     pub(crate) stopped_ms: AtomicU64,

@@ -80,13 +80,16 @@ pub enum QueueKind {
     Classic,
     /// A quorum queue.
     Quorum,
+    /// A stream.
+    Stream,
     /// The store of an exchange that delays messages.
     Delayed,
 }
 
 impl QueueKind {
     /// All of them.
-    pub const ALL: [QueueKind; 3] = [QueueKind::Classic, QueueKind::Quorum, QueueKind::Delayed];
+    pub const ALL: [QueueKind; 4] =
+        [QueueKind::Classic, QueueKind::Quorum, QueueKind::Stream, QueueKind::Delayed];
 
     /// Its name in listings and metrics.
     #[must_use]
@@ -94,6 +97,7 @@ impl QueueKind {
         match self {
             QueueKind::Classic => "classic",
             QueueKind::Quorum => "quorum",
+            QueueKind::Stream => "stream",
             QueueKind::Delayed => "delayed",
         }
     }

@@ -15,6 +15,7 @@ mod format;
 #[doc(hidden)]
 pub mod fuzzing;
 mod history;
+mod streamed;
 mod unique;
 mod view;
 
@@ -29,5 +30,6 @@ pub use deaths::{Death, Died};
 pub use facts::{BadExpiration, Facts};
 pub use format::Format;
 pub use history::{History, Keys};
+pub use streamed::{FromStream, Streamed, ToStream, filter_value};
 pub use unique::UniqueKey;
 pub use view::{InAmqp091, MessageView, Plain};

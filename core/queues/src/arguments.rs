@@ -4,6 +4,7 @@ use message::{MessageView, Table, Value};
 
 use crate::kind::Kind;
 use crate::quorum::{self, Letters, Retry, RetryOf};
+use crate::stream::{self, StreamRules};
 
 /// An argument that cannot be accepted, with the data of RabbitMQ's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,10 @@ pub enum ArgumentReason {
     Atom(&'static str),
     /// `: "unsupported queue version '3'"`: a text in quotes
     Text(Box<str>),
+    /// `: {invalid_stream_offset_arg,...}` and the like: an Erlang term.
+    Term(Box<str>),
+    /// A text that is all there is.
+    Plain(Box<str>),
     /// ` of queue type rabbit_classic_queue` (B73): the type that does not know it.
     OtherQueueType(Kind),
 }
@@ -105,6 +110,8 @@ pub struct QueueConfig {
     pub letters: Letters,
     /// When messages that came back are handed out again.
     pub retry: Retry,
+    /// What only streams go by.
+    pub stream: StreamRules,
 }
 
 impl Default for QueueConfig {
@@ -130,6 +137,7 @@ impl Default for QueueConfig {
             delivery_limit: None,
             letters: Letters::AtMostOnce,
             retry: Retry::NONE,
+            stream: StreamRules::default(),
         }
     }
 }
@@ -157,6 +165,13 @@ const OF_SOME_TYPE: &[&str] = &[
     "x-stream-max-segment-size-bytes",
     "x-stream-filter-size-bytes",
     "x-initial-cluster-size",
+    "x-expires",
+    "x-message-ttl",
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-max-length",
+    "x-overflow",
+    "x-single-active-consumer",
 ];
 
 fn refused(name: &str, reason: ArgumentReason) -> ArgumentError {
@@ -299,6 +314,12 @@ impl QueueConfig {
                     ));
                 }
             },
+            "x-max-age"
+            | "x-stream-max-segment-size-bytes"
+            | "x-stream-filter-size-bytes"
+            | "x-initial-cluster-size" => {
+                stream::read(&mut self.stream, name, value, || natural(name, value))?;
+            }
             "x-single-active-consumer" => match value {
                 Value::Bool(on) => self.single_active = *on,
                 other => return Err(refused(name, ArgumentReason::UnacceptableType(other.type_name()))),

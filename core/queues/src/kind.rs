@@ -1,7 +1,7 @@
 //! The types of queues, and the rules that each brings. Refuses to know how the rules are followed.
 
 use crate::arguments::QueueConfig;
-use crate::quorum;
+use crate::{quorum, stream};
 
 /// A type of queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -11,6 +11,8 @@ pub enum Kind {
     Classic,
     /// `x-queue-type` quorum.
     Quorum,
+    /// `x-queue-type` stream.
+    Stream,
 }
 
 impl Kind {
@@ -20,6 +22,7 @@ impl Kind {
         match self {
             Kind::Classic => "classic",
             Kind::Quorum => "quorum",
+            Kind::Stream => "stream",
         }
     }
 
@@ -29,6 +32,7 @@ impl Kind {
         match self {
             Kind::Classic => "rabbit_classic_queue",
             Kind::Quorum => "rabbit_quorum_queue",
+            Kind::Stream => "rabbit_stream_queue",
         }
     }
 
@@ -38,6 +42,7 @@ impl Kind {
         match self {
             Kind::Classic => QueueConfig::default(),
             Kind::Quorum => quorum::rules(),
+            Kind::Stream => stream::rules(),
         }
     }
 }

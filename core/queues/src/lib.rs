@@ -17,6 +17,7 @@ mod quorum;
 pub mod record;
 mod service;
 mod store;
+mod stream;
 mod traffic;
 mod unique;
 
@@ -40,6 +41,7 @@ pub use service::{DeliveryTotals, DeliveryView, Head, QueueTotals, Service, Stan
 pub use store::{
     Holes, Left, PlacedBlock, RecordError, Recovering, SegmentRoom, Store, StrayBlock, may_be_block,
 };
+pub use stream::{StreamRules, age_ms};
 pub use traffic::{
     ConsumerId, ConsumerSpec, ConsumerStats, Delivery, Flow, GotMessage, InMemory, IncomingMessage,
     IncomingMessages, MessageSeq, QueueCounts, QueueGlance, QueueStats, SettleHow, SettleRun,

@@ -32,6 +32,14 @@ pub(crate) fn refusal(refused: Refused) -> (ReplyCode, String) {
         Refused::DeleteCondition { resource, flag } => {
             (ReplyCode::NotImplemented, declare::delete_condition(&resource, flag))
         }
+        Refused::StreamOperation { resource, operation } => {
+            let text = format!("{operation} not supported by stream queues {}", render(&resource));
+            (ReplyCode::NotImplemented, text)
+        }
+        Refused::StreamNoAck(resource) => {
+            let text = format!("automatic acknowledgement not supported by stream {}", render(&resource));
+            (ReplyCode::NotImplemented, text)
+        }
         Refused::MalformedProperties => {
             (ReplyCode::FrameError, "cannot decode the properties of a message".into())
         }
@@ -162,6 +170,9 @@ fn precondition(refused: &Refused) -> String {
         }
         Refused::Property { resource, property } => {
             format!("invalid property '{property}' for {}", render(resource))
+        }
+        Refused::StreamPrefetch(resource) => {
+            format!("consumer prefetch count is not set for stream {}", render(resource))
         }
         Refused::InUse(resource) => format!("{} in use", render(resource)),
         Refused::NotEmpty(resource) => format!("{} not empty", render(resource)),

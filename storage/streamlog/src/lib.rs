@@ -32,3 +32,4 @@ pub use log::{Limits, SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MAX, StreamInfo, Stre
 pub use node::{StreamLogs, StreamOptions};
 pub use reader::Reader;
 pub use seek::Seek;
+pub use wire::stream::{ChunkHeader, Compression, Entry, SubBatch};

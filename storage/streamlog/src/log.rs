@@ -47,12 +47,9 @@ impl Default for Limits {
 
 /// Told what becomes of a stream, mostly on a writer's thread: must be quick.
 pub trait StreamListener: Send + Sync {
-    /// The first write since the stream was opened comes next. Returns when nothing can forget the stream that remembers it: may wait for a
-    /// disk.
-    ///
-    /// # Errors
-    /// Why the stream may not be written.
-    fn before_first_write(&self) -> Result<(), String>;
+    /// Whether whoever remembers the stream remembers it durably. Asked before the first write since it was opened, again and again until
+    /// that is so.
+    fn may_write(&self) -> bool;
 
     /// Everything before this offset is as durable as the node promises, and readers see it.
     fn committed(&self, next_offset: u64);

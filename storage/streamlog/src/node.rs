@@ -24,6 +24,9 @@ const TICK_MS: u64 = 1000;
 /// Between two looks at the age of files.
 const RETENTION_MS: u64 = 5000;
 
+/// Between two looks at whether a stream may be written.
+const NAME_WAIT: Duration = Duration::from_micros(200);
+
 /// Options of all streams of a node.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamOptions {
@@ -108,17 +111,21 @@ impl Node {
         self.job.notify_one();
     }
 
-    /// A round of one stream, on a writer's thread.
-    fn write(&self, log: &Arc<StreamLog>) {
+    /// A round of one stream, on a writer's thread. False: it has to wait for whoever remembers the stream.
+    fn write(&self, log: &Arc<StreamLog>) -> bool {
         let written = log.round();
         log.is_queued.store(false, Ordering::Release);
         match written {
             // Whoever appended meanwhile found it in the queue.
-            Ok(()) if log.has_work() => self.queue(log),
-            Ok(()) => {}
+            Ok(done) if log.has_work() => {
+                self.queue(log);
+                return done;
+            }
+            Ok(_) => {}
             Err(error) if error.is_full_disk() => self.has_changes(log),
             Err(error) => self.fail(log, &error),
         }
+        true
     }
 
     fn fail(&self, log: &Arc<StreamLog>, error: &StreamError) {
@@ -171,8 +178,8 @@ impl Node {
             }
             let next = queue.streams.pop_front();
             drop(queue);
-            if let Some(log) = next {
-                self.write(&log);
+            if next.is_some_and(|log| !self.write(&log)) {
+                std::thread::sleep(NAME_WAIT);
             }
             if self.is_tick_due() {
                 self.tick();
@@ -288,6 +295,11 @@ impl StreamLogs {
         Ok((log, damages))
     }
 
+    /// Readers and appenders learn that a stream is deleted; its files stay until [`Self::delete`].
+    pub fn end(&self, log: &StreamLog) {
+        log.end(StreamError::Deleted);
+    }
+
     /// Deletes a stream, open or not: readers and appenders learn it, and its files go.
     ///
     /// # Errors
@@ -304,8 +316,7 @@ impl StreamLogs {
     /// Without threads: does one piece of work; false when there is none.
     pub fn step(&self) -> bool {
         let written = self.node.queue.lock().streams.pop_front();
-        if let Some(log) = written {
-            self.node.write(&log);
+        if written.is_some_and(|log| self.node.write(&log)) {
             return true;
         }
         let job = self.node.jobs.lock().pop_front();

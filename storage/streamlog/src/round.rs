@@ -34,7 +34,7 @@ pub(crate) struct Writing {
     pub(crate) tracking: Tracking,
     /// Sealed for their place, not committed.
     pub(crate) sealed: Vec<StoredChunk>,
-    /// [`crate::StreamListener::before_first_write`] has returned.
+    /// [`crate::StreamListener::may_write`] said so.
     pub(crate) is_named: bool,
     /// The file is damaged: nothing is written into it, not even a footer.
     pub(crate) is_damaged: bool,
@@ -45,8 +45,8 @@ impl StreamLog {
         file_path(&self.node.place.dir, self.id, file.first)
     }
 
-    /// One round: afterwards nothing is left to write of what was appended before.
-    pub(crate) fn round(&self) -> Result<(), StreamError> {
+    /// One round: afterwards nothing is left to write of what was appended before. False: nothing may be written yet.
+    pub(crate) fn round(&self) -> Result<bool, StreamError> {
         self.check()?;
         let mut writing = self.writing.lock();
         let limits = *self.limits.lock();
@@ -60,7 +60,9 @@ impl StreamLog {
                 break;
             };
             if !writing.is_named {
-                self.listener.before_first_write().map_err(|why| StreamError::Failed(why.into()))?;
+                if !self.listener.may_write() {
+                    return Ok(false);
+                }
                 writing.is_named = true;
             }
             if writing.is_damaged || self.is_full_for(&writing, &limits, bytes) {
@@ -75,7 +77,7 @@ impl StreamLog {
             writing.end = start + u32::try_from(stored.stored_bytes()).expect("chunks are far below 4 GiB");
             writing.sealed.push(stored);
         }
-        self.flush(&mut writing)
+        self.flush(&mut writing).map(|()| true)
     }
 
     fn is_full_for(&self, writing: &Writing, limits: &Limits, bytes: u64) -> bool {

@@ -508,6 +508,8 @@ pub enum QueueType {
     Classic,
     /// Made to be replicated.
     Quorum,
+    /// A log that many read.
+    Stream,
 }
 
 impl QueueType {
@@ -516,6 +518,7 @@ impl QueueType {
         match self {
             Self::Classic => "classic",
             Self::Quorum => "quorum",
+            Self::Stream => "stream",
         }
     }
 }

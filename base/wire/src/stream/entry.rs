@@ -161,6 +161,15 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// The first entry of these bytes, and what follows it; `None` when they do not begin with a whole one.
+    #[inline]
+    #[must_use]
+    pub fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let mut reader = Reader::new(bytes);
+        let entry = Self::read(&mut reader)?;
+        Some((entry, reader.rest()))
+    }
+
     #[inline]
     pub(super) fn read(reader: &mut Reader<'a>) -> Option<Self> {
         let first = *reader.rest().first()?;

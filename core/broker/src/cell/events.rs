@@ -193,6 +193,7 @@ impl Queue {
         let outcome = match machine {
             AnyMachine::Delayed(delayed) => take_in(delayed, &ToWait(picked), whole, now_ms, fx),
             AnyMachine::Classic(classic) => take_in(classic, &picked, whole, now_ms, fx),
+            AnyMachine::Stream(stream) => take_in(stream, &picked, whole, now_ms, fx),
             #[cfg(test)]
             AnyMachine::Memory(light) => take_in(light, &picked, whole, now_ms, fx),
         };
@@ -202,6 +203,10 @@ impl Queue {
         for nth in outcome.rejected {
             let (group, publish) = handover.batch.place(picks.nth(nth));
             confirms.reject(group, publish);
+        }
+        if let AnyMachine::Stream(stream) = machine {
+            // The stream's own files have it, not the log.
+            return stream.confirm_when_committed(confirms);
         }
         if confirms.answered(outcome.log_position) {
             self.services().confirm_when_durable(&confirms);

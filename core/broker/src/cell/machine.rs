@@ -15,6 +15,7 @@ use queues::{
 #[cfg(test)]
 use super::tests::memory_queue::MemoryQueue;
 use crate::stages::QueueKind;
+use crate::streams::StreamMachine;
 
 /// A type of queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub(crate) enum MachineType {
     Classic,
     /// [`Classic`], by the rules of quorum queues.
     Quorum,
+    /// [`StreamMachine`].
+    Stream,
     /// [`Delayed`]: what a delayed exchange keeps its messages in. Nobody finds it by a name.
     Delayed,
     #[cfg(test)]
@@ -33,6 +36,7 @@ pub(crate) enum MachineType {
 pub(crate) enum AnyMachine {
     Classic(Classic),
     Delayed(Delayed),
+    Stream(StreamMachine),
     #[cfg(test)]
     Memory(MemoryQueue),
 }
@@ -42,6 +46,7 @@ impl From<Kind> for MachineType {
         match kind {
             Kind::Classic => MachineType::Classic,
             Kind::Quorum => MachineType::Quorum,
+            Kind::Stream => MachineType::Stream,
         }
     }
 }
@@ -52,17 +57,19 @@ impl MachineType {
         match self {
             MachineType::Classic => QueueKind::Classic,
             MachineType::Quorum => QueueKind::Quorum,
+            MachineType::Stream => QueueKind::Stream,
             MachineType::Delayed => QueueKind::Delayed,
             #[cfg(test)]
             MachineType::Memory => QueueKind::Classic,
         }
     }
 
-    /// An empty queue.
+    /// An empty queue; a stream without its log.
     pub(crate) fn open(self, config: Arc<QueueConfig>, now_ms: u64) -> AnyMachine {
         match self {
             MachineType::Classic | MachineType::Quorum => AnyMachine::Classic(Classic::new(config, now_ms)),
             MachineType::Delayed => AnyMachine::Delayed(Delayed::new(config, now_ms)),
+            MachineType::Stream => AnyMachine::Stream(StreamMachine::new(config, None)),
             #[cfg(test)]
             MachineType::Memory => AnyMachine::Memory(MemoryQueue::new(config)),
         }
@@ -83,6 +90,8 @@ impl MachineType {
             MachineType::Delayed => {
                 AnyMachine::Delayed(Delayed::recovered(contents, config, now_ms, resolve))
             }
+            // What it keeps is not in the message log.
+            MachineType::Stream => self.open(config, now_ms),
             #[cfg(test)]
             MachineType::Memory => self.open(config, now_ms),
         }
@@ -94,8 +103,8 @@ impl MachineType {
             MachineType::Classic | MachineType::Quorum => {
                 AnyMachine::Classic(Classic::from_rest(config, bytes, now_ms))
             }
-            // It never rests.
-            MachineType::Delayed => self.open(config, now_ms),
+            // They never rest.
+            MachineType::Delayed | MachineType::Stream => self.open(config, now_ms),
             #[cfg(test)]
             MachineType::Memory => self.open(config, now_ms),
         }
@@ -108,6 +117,7 @@ macro_rules! each {
         match $any {
             AnyMachine::Classic($machine) => $call,
             AnyMachine::Delayed($machine) => $call,
+            AnyMachine::Stream($machine) => $call,
             #[cfg(test)]
             AnyMachine::Memory($machine) => $call,
         }

@@ -9,7 +9,7 @@ use commitlog::{LogError, Position};
 use queues::{Machine, RecordError, RecordKind, Recovering, SharedBody};
 
 use super::crash::contained;
-use super::machine::AnyMachine;
+use super::machine::{AnyMachine, MachineType};
 use super::{CellState, Condition, Event, Queue};
 use crate::background::Job;
 use crate::effects::Aftermath;
@@ -125,6 +125,9 @@ impl Queue {
 
     /// The machine as a restart would make it. While the queue is down nothing of it is appended.
     fn read_back(&self) -> Result<AnyMachine, ReloadError> {
+        if self.machine_type() == MachineType::Stream {
+            return Ok(self.stream_machine());
+        }
         let mut recovering = Recovering::default();
         let oldest = self.oldest_log_position();
         if oldest > 0 {

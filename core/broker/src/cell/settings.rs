@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use message::{Table, Value};
 use metadata::PolicyValue;
-use queues::{Kind, Letters, Overflow, QueueConfig, RetryOf};
+use queues::{Kind, Letters, Overflow, QueueConfig, RetryOf, age_ms};
 
 use super::place::Configs;
 use super::{Event, Queue};
@@ -78,11 +78,31 @@ fn under(declared: &QueueConfig, arguments: Table<'_>, policies: &AppliedPolicie
         overflow,
         ..declared.clone()
     };
+    if config.kind == Kind::Stream {
+        under_of_stream(&mut config, policies);
+    }
     if config.kind == Kind::Quorum {
         under_of_quorum(&mut config, arguments, policies);
         config.settle_rules();
     }
     config
+}
+
+/// What policies of streams say: it stands above what arguments say.
+fn under_of_stream(config: &mut QueueConfig, policies: &AppliedPolicies) {
+    if let Some(bytes) = policies.natural("max-length-bytes") {
+        config.max_length_bytes = Some(bytes);
+    }
+    if let Some(ms) = policies.text("max-age").and_then(|age| age_ms(age.as_bytes())) {
+        config.stream.max_age_ms = Some(ms);
+    }
+    if let Some(bytes) = policies.natural("stream-max-segment-size-bytes") {
+        config.stream.segment_bytes = Some(bytes);
+    }
+    let filter = policies.natural("stream-filter-size-bytes").and_then(|bytes| u8::try_from(bytes).ok());
+    if let Some(bytes) = filter.filter(|bytes| *bytes >= 16) {
+        config.stream.filter_bytes = Some(bytes);
+    }
 }
 
 /// What only policies of quorum queues say.

@@ -75,10 +75,10 @@ pub(crate) fn is_reserved(name: &[u8]) -> bool {
     name.starts_with(b"amq.")
 }
 
-/// Quorum queues are durable, and of all connections (B74).
+/// Quorum queues and streams are durable, and of all connections (B74).
 fn check_properties(resource: &Resource, kind: Kind, declare: &QueueDeclare<'_>) -> Result<(), Refused> {
     let property = match declare {
-        _ if kind != Kind::Quorum => return Ok(()),
+        _ if kind == Kind::Classic => return Ok(()),
         QueueDeclare { auto_delete: true, .. } => "auto-delete",
         QueueDeclare { exclusive: true, .. } => "exclusive-owner",
         QueueDeclare { durable: false, .. } => "non-durable",
@@ -100,7 +100,7 @@ impl Broker {
         let found_type = queue_type(arguments.as_table());
         let queue_type = found_type.clone().unwrap_or(QueueType::Classic);
         let kind = kind_of(queue_type);
-        if name.is_empty() && kind == Kind::Quorum {
+        if name.is_empty() && kind != Kind::Classic {
             return Err(Refused::ServerNamed(kind));
         }
         if name.is_empty() {
@@ -216,6 +216,9 @@ impl Broker {
             let flag = if if_unused { "if-unused" } else { "if-empty" };
             return Err(Refused::DeleteCondition { resource: queue.resource(), flag });
         }
+        // Streams pass over conditions, as with RabbitMQ.
+        let passes_over = queue.queue_kind() == Kind::Stream;
+        let (if_unused, if_empty) = (if_unused && !passes_over, if_empty && !passes_over);
         if queue.is_durable() && self.alarms().storage_failure().is_some() {
             return Err(self.alarms().refusal());
         }
@@ -240,6 +243,10 @@ impl Broker {
         let name = clean_name(name);
         principal.check_queue(Permission::Read, &name)?;
         let queue = principal.serving_queue(&name)?;
+        if queue.queue_kind() == Kind::Stream {
+            let resource = queue.resource();
+            return Err(Refused::StreamOperation { resource, operation: "queue.purge" });
+        }
         let (reply, call) = Call::pair();
         queue.submit(Event::Purge(0, reply));
         Ok(call)

@@ -11,6 +11,7 @@ use crate::call::Call;
 use crate::cell::examine::Examined;
 use crate::cell::{Event, Queue, portions};
 use crate::refused::Refused;
+use crate::streams::check_consumer;
 use crate::{Broker, Principal};
 
 /// A session's side of its consumers. One object per connection serves all its consumers.
@@ -88,9 +89,12 @@ impl Broker {
     ) -> Result<(Arc<Queue>, Call<Result<(), Refused>>), Refused> {
         principal.check_queue(Permission::Read, request.queue)?;
         let queue = principal.serving_queue(request.queue)?;
-        // Quorum queues have no exclusive consumers: the wish is passed over (B158).
-        let exclusive = request.spec.exclusive && queue.queue_kind() != Kind::Quorum;
+        // Quorum queues and streams have no exclusive consumers: the wish is passed over (B158).
+        let exclusive = request.spec.exclusive && queue.queue_kind() == Kind::Classic;
         let spec = queues::ConsumerSpec { exclusive, ..request.spec };
+        if queue.queue_kind() == Kind::Stream {
+            check_consumer(&queue, &spec, self.services().now_ms())?;
+        }
         let (reply, call) = Call::pair();
         queue.submit(Event::Consume(Box::new(spec), sink, reply));
         Ok((queue, call))
@@ -108,6 +112,10 @@ impl Broker {
         let queue = principal.serving_queue(queue)?;
         if queue.queue_kind() == Kind::Quorum && queue.config().single_active {
             return Err(Refused::GetOnSingleActive(queue.resource()));
+        }
+        if queue.queue_kind() == Kind::Stream {
+            let resource = queue.resource();
+            return Err(Refused::StreamOperation { resource, operation: "basic.get" });
         }
         let (reply, call) = Call::pair();
         queue.submit(Event::Get(ack_required, reply));

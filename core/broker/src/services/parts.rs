@@ -18,6 +18,7 @@ use crate::foundation::Foundation;
 use crate::log_places::LogPlaces;
 use crate::seen_files::SeenFiles;
 use crate::stages::Stages;
+use crate::streams::Streams;
 
 /// Threads that read and write segments.
 const SEGMENT_THREADS: usize = 2;
@@ -27,6 +28,7 @@ pub(crate) struct Parts {
     pub(crate) log: Log,
     pub(crate) segments: Arc<Segments>,
     pub(crate) bodies: Arc<Bodies>,
+    pub(crate) streams: Streams,
     pub(crate) alarms: Arc<Alarms>,
     pub(crate) checkpointer: Checkpointer,
     pub(crate) seen_files: SeenFiles,
@@ -44,7 +46,8 @@ impl Parts {
         foundation: &Foundation,
         options: &BrokerOptions,
     ) -> std::io::Result<Arc<Services>> {
-        let Parts { log, segments, bodies, alarms, checkpointer, seen_files, announcer, motion } = self;
+        let Parts { log, segments, bodies, streams, alarms, checkpointer, seen_files, announcer, motion } =
+            self;
         let stages = Arc::new(Stages::new(foundation.clock.clone(), options.stages));
         let waiting = Arc::new(LogWaiters::new(checkpointer.clone(), alarms.clone(), stages.clone()));
         log.set_listener(waiting.clone());
@@ -63,6 +66,7 @@ impl Parts {
             log,
             segments,
             bodies,
+            streams,
             clock: foundation.clock.clone(),
             stopped_ms: AtomicU64::new(0),
             letters_out: AtomicU64::new(0),

@@ -61,7 +61,7 @@ const QUEUE_COLUMNS: &[Column<Line>] = &[
     ("members", |_| vec![NODE_NAME].into()),
     ("online", |(it, _)| match it.queue_kind() {
         Kind::Classic => "".into(),
-        Kind::Quorum => vec![NODE_NAME].into(),
+        Kind::Quorum | Kind::Stream => vec![NODE_NAME].into(),
     }),
     ("exclusive_consumer_pid", |(_, it)| exclusive_pid(it).into()),
     ("exclusive_consumer_tag", |(_, it)| text(it.exclusive_tag.as_deref().unwrap_or_default())),

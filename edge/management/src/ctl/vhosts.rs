@@ -18,13 +18,6 @@ fn words(list: &str) -> Vec<Box<str>> {
     list.split(',').map(str::trim).filter(|word| !word.is_empty()).map(Box::from).collect()
 }
 
-/// Why a queue type cannot be a vhost's default.
-pub(crate) fn default_type_missing(kind: &str) -> String {
-    format!(
-        "queue type '{kind}' is not available yet: as a default it would have every queue refused that is declared without a type"
-    )
-}
-
 /// What the options say about a vhost.
 struct Said<'a> {
     description: Option<&'a str>,
@@ -45,9 +38,6 @@ impl<'a> Said<'a> {
                  Provided: {other}"
             );
             return Err(Failure::new(Exit::DATA, text));
-        }
-        if let Some(kind) = default_queue_type.filter(|kind| *kind == "stream") {
-            return Err(Failure::new(Exit::DATA, format!("Error:\n{}", default_type_missing(kind))));
         }
         let protected = match option("protected-from-deletion") {
             None => None,

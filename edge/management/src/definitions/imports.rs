@@ -68,7 +68,6 @@ impl<'a> Scope<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     DefaultQueueType,
-    Stream,
     Queue,
     QueueOverLimit,
     Exchange,
@@ -84,7 +83,6 @@ impl What {
     const fn words(self) -> (&'static str, &'static str) {
         match self {
             What::DefaultQueueType => ("default queue type", "default queue types"),
-            What::Stream => ("stream", "streams"),
             What::Queue => ("queue", "queues of types it does not know"),
             What::QueueOverLimit => ("queue", "queues over a limit"),
             What::Exchange => ("exchange", "exchanges of types it does not know"),
@@ -367,7 +365,8 @@ fn read(document: &str, scope: Scope<'_>, rule: &PasswordRule) -> Result<Import,
 /// Else every queue that is declared without a type would be refused, long after the import.
 fn leave_default_types(vhosts: &mut [AddVhost], left: &mut Vec<Left>) {
     for AddVhost { name, metadata } in vhosts {
-        let Some(kind) = metadata.default_queue_type.take_if(|kind| !matches!(&**kind, "classic" | "quorum"))
+        let Some(kind) =
+            metadata.default_queue_type.take_if(|kind| !matches!(&**kind, "classic" | "quorum" | "stream"))
         else {
             continue;
         };
@@ -409,7 +408,7 @@ fn globals(all: Vec<GlobalParameter>) -> Result<Vec<SetGlobalParameter>, Problem
 fn leave_bindings(bindings: &mut Vec<Bind>, left: &mut Vec<Left>) {
     let gone = |queues: bool| -> HashSet<(Name, String)> {
         let kinds = left.iter().filter(|it| match it.what {
-            What::Stream | What::Queue | What::QueueOverLimit => queues,
+            What::Queue | What::QueueOverLimit => queues,
             What::Exchange => !queues,
             _ => false,
         });

@@ -68,7 +68,7 @@ fn check_changes(call: &Call) -> Result<(), Problem> {
 fn add(call: &Call) -> Answer {
     match change(call)? {
         Kind::Quorum => Ok(Reply::NoContent),
-        Kind::Classic => Err(Problem::new(503, "service_unavailable", NOT_SUPPORTED)),
+        Kind::Classic | Kind::Stream => Err(Problem::new(503, "service_unavailable", NOT_SUPPORTED)),
     }
 }
 
@@ -76,7 +76,7 @@ fn add(call: &Call) -> Answer {
 fn remove(call: &Call) -> Answer {
     let reason = match change(call)? {
         Kind::Quorum => "last_node",
-        Kind::Classic => NOT_SUPPORTED,
+        Kind::Classic | Kind::Stream => NOT_SUPPORTED,
     };
     Err(Problem::new(503, "service_unavailable", reason))
 }

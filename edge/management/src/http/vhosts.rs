@@ -15,7 +15,7 @@ use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
 use super::route::{Method, Route, route};
 use super::shapes::object;
-use crate::ctl::vhosts::{default_type_missing, metadata_object};
+use crate::ctl::vhosts::metadata_object;
 use crate::resources::node::NODE_NAME;
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -129,9 +129,6 @@ impl Said {
         let kind = kind.filter(|kind| *kind != "undefined");
         if let Some(other) = kind.filter(|kind| !matches!(*kind, "classic" | "quorum" | "stream")) {
             return Err(Problem::bad(format!("{other} is not a valid queue type")));
-        }
-        if let Some(kind) = kind.filter(|kind| *kind == "stream") {
-            return Err(Problem::bad(default_type_missing(kind)));
         }
         let key = "protected_from_deletion";
         Ok(Self {

@@ -206,6 +206,10 @@ impl Running {
 
 /// `x-priority`, of any integer type; arguments that only other queue types know are refused (B138).
 fn priority_of(kind: Kind, arguments: Table<'_>) -> Result<i64, ArgumentError> {
+    // Streams look at theirs when they have looked at everything else.
+    if kind == Kind::Stream {
+        return Ok(0);
+    }
     let refuse = |name: &str, reason| Err(ArgumentError { name: name.into(), reason });
     let mut priority = 0;
     for (name, value) in arguments.iter() {

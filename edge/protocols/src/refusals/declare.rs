@@ -49,6 +49,8 @@ pub(super) fn argument(resource: &Resource, error: &ArgumentError) -> String {
         ArgumentReason::ExpectedInteger(kind) => format!(": \"expected integer, got {kind}\""),
         ArgumentReason::Atom(atom) => format!(": {atom}"),
         ArgumentReason::Text(text) => format!(": \"{text}\""),
+        ArgumentReason::Term(term) => format!(": {term}"),
+        ArgumentReason::Plain(text) => return text.to_string(),
         ArgumentReason::OtherQueueType(kind) => format!(" of queue type {}", kind.module()),
     };
     format!("invalid arg '{}' for {}{reason}", error.name, render(resource))

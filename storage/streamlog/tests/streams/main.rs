@@ -29,8 +29,8 @@ struct Listener {
 }
 
 impl StreamListener for Listener {
-    fn before_first_write(&self) -> Result<(), String> {
-        Ok(())
+    fn may_write(&self) -> bool {
+        true
     }
 
     fn committed(&self, next_offset: u64) {

@@ -28,12 +28,14 @@ const KEYS: &[Key] = &[
         name: "default_queue_type",
         alias: None,
         take: Take::Choice {
-            of: &["classic", "quorum"],
-            not_yet: &["stream"],
+            of: &["classic", "quorum", "stream"],
+            not_yet: &[],
             set: |options, word| {
-                let is_quorum = word == "quorum";
-                options.queues.default_queue_type =
-                    if is_quorum { QueueType::Quorum } else { QueueType::Classic };
+                options.queues.default_queue_type = match word {
+                    "quorum" => QueueType::Quorum,
+                    "stream" => QueueType::Stream,
+                    _ => QueueType::Classic,
+                };
             },
         },
         default: "classic",

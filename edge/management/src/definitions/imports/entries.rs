@@ -249,7 +249,7 @@ pub(super) fn queue(it: &Queue, vhost: Option<&str>) -> Result<Entry<DeclareQueu
     let (queue_type, what) = match kind {
         "classic" | "" | "undefined" => (QueueType::Classic, None),
         "quorum" => (QueueType::Quorum, None),
-        "stream" => (QueueType::Stream, Some((What::Stream, String::new()))),
+        "stream" => (QueueType::Stream, None),
         other => (QueueType::Classic, Some((What::Queue, format!("type '{other}'")))),
     };
     if let Some((what, detail)) = what {

@@ -262,14 +262,14 @@ fn entries_of_one_vhosts_document_go_where_asked() {
 fn mixed() -> Value {
     let mut document = sample();
     let queues = document["queues"].as_array_mut().unwrap();
-    for kind in ["stream", "x-odd"] {
+    for kind in ["x-even", "x-odd"] {
         queues.push(json!({"name": kind, "vhost": "v", "durable": true, "auto_delete": false,
             "arguments": {"x-queue-type": kind, "x-max-length": -1}}));
     }
     let exchange =
         json!({"name": "odd", "vhost": "v", "type": "x-odd", "durable": true, "auto_delete": false});
     document["exchanges"].as_array_mut().unwrap().push(exchange);
-    for (source, destination) in [("x", "stream"), ("odd", "q")] {
+    for (source, destination) in [("x", "x-even"), ("odd", "q")] {
         document["bindings"].as_array_mut().unwrap().push(json!({"source": source, "vhost": "v",
             "destination": destination, "destination_type": "queue", "routing_key": ""}));
     }
@@ -290,12 +290,12 @@ fn a_default_queue_type_that_no_queue_can_have_is_told_and_becomes_classic() {
     let vhost =
         |name: &str, kind: &str| json!({"name": name, "metadata": {"default_queue_type": kind, "tags": []}});
     let document =
-        json!({"vhosts": [vhost("q", "stream"), vhost("r", "quorum"), vhost("c", "classic"), vhost("u", "undefined")]}).to_string();
+        json!({"vhosts": [vhost("q", "x-odd"), vhost("r", "quorum"), vhost("c", "classic"), vhost("u", "undefined")]}).to_string();
     let import = |unsupported| import(&broker, &document, Scope::Node(None), unsupported, Importer::Node);
     let refused = import(Unsupported::Refused).unwrap_err();
     assert!(refused.contains("1 default queue type") && broker.vhost("q").is_none(), "{refused}");
     let skipped =
-        "skipped: default queue type 'stream' in vhost 'q': queues declared without a type are classic";
+        "skipped: default queue type 'x-odd' in vhost 'q': queues declared without a type are classic";
     assert_eq!(import(Unsupported::Skipped).unwrap(), [skipped]);
     let kind = |name: &[u8]| {
         broker.read_metadata(|state| state.vhost(name).unwrap().metadata().default_queue_type.clone())
@@ -314,16 +314,21 @@ fn what_warren_does_not_have_refuses_the_document_or_is_left_out_and_listed() {
     let document = mixed().to_string();
     let refused =
         import(&broker, &document, Scope::Node(None), Unsupported::Refused, Importer::Node).unwrap_err();
-    for part in ["1 stream, 1 queue, 1 exchange, 2 bindings", "1 policy", "--skip-unsupported"] {
+    for part in
+        ["2 queues of types it does not know, 1 exchange, 2 bindings", "1 policy", "--skip-unsupported"]
+    {
         assert!(refused.contains(part), "{part}: {refused}");
     }
     assert!(broker.vhost("v").is_none(), "nothing was imported");
     let skipped =
         import(&broker, &document, Scope::Node(None), Unsupported::Skipped, Importer::Node).unwrap();
     assert_eq!(skipped.len(), 9, "{skipped:#?}");
-    assert!(skipped.contains(&"skipped: stream 'stream' in vhost 'v'".to_owned()), "{skipped:#?}");
+    assert!(
+        skipped.contains(&"skipped: queue 'x-even' in vhost 'v': type 'x-even'".to_owned()),
+        "{skipped:#?}"
+    );
     let vhost = broker.vhost("v").unwrap();
-    assert!(vhost.queue(b"q").is_some() && vhost.queue(b"stream").is_none());
+    assert!(vhost.queue(b"q").is_some() && vhost.queue(b"x-even").is_none());
     broker.shutdown();
 }
 

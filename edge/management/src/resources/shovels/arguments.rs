@@ -93,6 +93,7 @@ pub(crate) fn reason(reason: &ArgumentReason) -> String {
         ArgumentReason::ExpectedInteger(kind) => format!("\"expected integer, got {kind}\""),
         ArgumentReason::Atom(atom) => (*atom).into(),
         ArgumentReason::Text(text) => format!("\"{text}\""),
+        ArgumentReason::Term(text) | ArgumentReason::Plain(text) => text.to_string(),
         ArgumentReason::OtherQueueType(_) => "it is for queues of another type".into(),
     }
 }

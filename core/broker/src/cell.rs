@@ -15,6 +15,7 @@ pub(crate) mod portions;
 mod reload;
 mod rest;
 pub(crate) mod settings;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -522,14 +523,14 @@ impl Queue {
     }
 
     /// Reads something from the machine; what came meanwhile is done afterwards. `None`, and no machine is made, when nobody has
-    /// used the queue since the node started.
+    /// used the queue since the node started; streams are always asked.
     pub(crate) fn read_used<T>(self: &Arc<Self>, read: impl FnOnce(&AnyMachine, u64) -> T) -> Option<T> {
         let now_ms = self.services().now_ms();
         let value = {
             let kept = self.state.lock();
             match kept.used() {
                 Some(state) => Some(read(&state.machine, now_ms)),
-                None if kept.is_untouched() => None,
+                None if kept.is_untouched() && self.stream.get().is_none() => None,
                 None => Some(read(&kept.idle_machine(self, now_ms), now_ms)),
             }
         };

@@ -45,7 +45,7 @@ use crate::options::BrokerOptions;
 use crate::refused::Refused;
 use crate::seen_files::{self, SeenFiles};
 use crate::services::{Motion, Parts};
-use crate::streams::{self, Streams};
+use crate::streams::Streams;
 
 /// A recovered broker in which nothing moves yet.
 struct Opened {
@@ -117,13 +117,9 @@ fn recover(
     }
     let (log, message_log, recovered) =
         open_log(foundation, &data_dir.join("log"), &options).map_err(StartError::storage)?;
-    let names = writer.names();
-    log.write_after(names.clone());
-    let streams =
-        Streams::start(foundation, data_dir, (&options, motion), names).map_err(StartError::storage)?;
+    log.write_after(writer.names());
     missing::check_known(is_known, recovered.end().0)?;
     let (mut contents, bodies, highest_logged) = read_messages(recovered, &writer)?;
-    let seen_files = SeenFiles::new(disk.clone(), seen_files::dir_in(data_dir));
     let segments = open_segments(foundation, &data_dir.join("segments")).map_err(StartError::storage)?;
     let lost = missing::lost_blocks(&segments, &log, &mut contents, &bodies).map_err(StartError::storage)?;
     let highest_stored = drop_unneeded(&segments, &log, &contents, &bodies)?;
@@ -132,11 +128,11 @@ fn recover(
     let parts = Parts {
         log,
         segments: Arc::new(segments),
-        streams,
+        streams: open_streams(foundation, data_dir, (options.fsync, motion), &writer)?,
         bodies: Bodies::new(foundation.sizes.bodies, alarms.shares.clone(), bodies),
         alarms,
         checkpointer,
-        seen_files,
+        seen_files: SeenFiles::new(disk.clone(), seen_files::dir_in(data_dir)),
         announcer,
         motion,
     };
@@ -189,7 +185,7 @@ fn alarms(
 fn bring_up_queues(inner: &Inner, contents: Contents, lost: &HashMap<QueueId, missing::Lost>) {
     let queues = inner.follow_all(&inner.writer.lock().state, contents);
     missing::close_queues(&queues, lost);
-    streams::open_all(&inner.services, &queues);
+    Queue::open_streams(&inner.services, &queues);
     inner.services.bodies.recovered();
     // Before any queue has a turn: letters would not know that there is hardly room for them.
     inner.services.alarms.look();
@@ -202,6 +198,17 @@ fn bring_up_queues(inner: &Inner, contents: Contents, lost: &HashMap<QueueId, mi
 
 fn open_segments(foundation: &Foundation, dir: &Path) -> Result<Segments, SegmentError> {
     Segments::open(foundation.disk.clone(), dir, foundation.sizes.segment_options())
+}
+
+fn open_streams(
+    foundation: &Foundation,
+    data_dir: &Path,
+    (fsync, motion): (bool, Motion),
+    writer: &Writer,
+) -> Result<Streams, StartError> {
+    let (disk, clock) = (foundation.disk.clone(), foundation.clock.clone());
+    let how = (fsync, motion == Motion::Threads);
+    Streams::start((disk, clock), data_dir, how, writer.names()).map_err(StartError::storage)
 }
 
 fn open_log(

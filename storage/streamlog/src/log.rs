@@ -172,8 +172,13 @@ impl StreamLog {
         self.ended.lock().clone().map_or(Ok(()), Err)
     }
 
+    /// Readers and appenders learn that the stream is deleted; its files stay until [`crate::StreamLogs::delete`].
+    pub fn end(&self) {
+        self.end_because(StreamError::Deleted);
+    }
+
     /// Readers and appenders learn this from now on.
-    pub(crate) fn end(&self, why: StreamError) {
+    pub(crate) fn end_because(&self, why: StreamError) {
         self.ended.lock().get_or_insert(why);
         self.has_ended.store(true, Ordering::Release);
         self.wake_all();

@@ -133,7 +133,7 @@ impl Node {
             return;
         }
         let told = StreamError::Failed(error.to_string().into());
-        log.end(told);
+        log.end_because(told);
         log.listener.failed(error);
     }
 
@@ -295,18 +295,13 @@ impl StreamLogs {
         Ok((log, damages))
     }
 
-    /// Readers and appenders learn that a stream is deleted; its files stay until [`Self::delete`].
-    pub fn end(&self, log: &StreamLog) {
-        log.end(StreamError::Deleted);
-    }
-
     /// Deletes a stream, open or not: readers and appenders learn it, and its files go.
     ///
     /// # Errors
     /// A file cannot be removed; it goes with the next start if nobody has the stream then.
     pub fn delete(&self, id: u64) -> Result<(), StreamError> {
         if let Some(log) = self.open.lock().remove(&id).and_then(|log| log.upgrade()) {
-            log.end(StreamError::Deleted);
+            log.end();
             return log.remove_files();
         }
         let firsts = self.found.lock().remove(&id).unwrap_or_default();

@@ -185,6 +185,7 @@ pub(crate) const SUITES: &[Suite] = &[
         "kill9",
         Lane::Second,
         r#""$PYTHON" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles "${KILL9_CYCLES:-12}" --power-cut $SEED &&
+           "$PYTHON" testing/crash/streams.py --warren "$WARREN_BIN" --cycles 8 $SEED &&
            "$PYTHON" testing/crash/stuck.py --warren "$WARREN_BIN""#,
     ),
     suite("freeze", Lane::Second, r#""$PYTHON" testing/crash/freeze.py --warren "$WARREN_BIN" $SEED"#),

@@ -206,7 +206,7 @@ impl Queue {
         }
         if let AnyMachine::Stream(stream) = machine {
             // The stream's own files have it, not the log.
-            return stream.confirm_when_committed(confirms);
+            return self.confirm_when_committed(stream, confirms);
         }
         if confirms.answered(outcome.log_position) {
             self.services().confirm_when_durable(&confirms);

@@ -200,10 +200,10 @@ impl Queue {
         Settled::Anew
     }
 
-    /// Its terms have changed. An idle queue takes them up when it is used, unless it must watch the clock.
+    /// Its terms have changed. An idle queue takes them up when it is used, unless it must watch the clock or is a stream.
     pub(crate) fn reconfigure(self: &Arc<Self>) {
         let is_idle = self.state.try_lock().is_some_and(|kept| kept.used().is_none());
-        if !is_idle || self.config().expires_ms.is_some() {
+        if !is_idle || self.config().expires_ms.is_some() || self.stream.get().is_some() {
             self.submit(Event::Reconfigure);
         } else {
             // Whoever brought an event while this thread had the lock left it here.

@@ -11,7 +11,7 @@ use crate::call::Call;
 use crate::cell::examine::Examined;
 use crate::cell::{Event, Queue, portions};
 use crate::refused::Refused;
-use crate::streams::check_consumer;
+use crate::streams::{ConsumerRefusal, check_consumer};
 use crate::{Broker, Principal};
 
 /// A session's side of its consumers. One object per connection serves all its consumers.
@@ -93,7 +93,11 @@ impl Broker {
         let exclusive = request.spec.exclusive && queue.queue_kind() == Kind::Classic;
         let spec = queues::ConsumerSpec { exclusive, ..request.spec };
         if queue.queue_kind() == Kind::Stream {
-            check_consumer(&queue, &spec, self.services().now_ms())?;
+            check_consumer(&spec, self.services().now_ms()).map_err(|refusal| match refusal {
+                ConsumerRefusal::NoAck => Refused::StreamNoAck(queue.resource()),
+                ConsumerRefusal::NoPrefetch => Refused::StreamPrefetch(queue.resource()),
+                ConsumerRefusal::Argument(error) => Refused::Argument { resource: queue.resource(), error },
+            })?;
         }
         let (reply, call) = Call::pair();
         queue.submit(Event::Consume(Box::new(spec), sink, reply));

@@ -4,9 +4,6 @@ use message::{Table, Value};
 use queues::{ArgumentError, ArgumentReason, ConsumerSpec, Kind, age_ms};
 use streamlog::{ChunkFilter, Seek};
 
-use crate::cell::Queue;
-use crate::refused::Refused;
-
 /// Where a consumer begins, and the first offset that it wants.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Wanted {
@@ -65,30 +62,36 @@ fn filter(arguments: Table<'_>) -> Option<ChunkFilter> {
     (!values.is_empty()).then_some(ChunkFilter { values, match_unfiltered })
 }
 
+/// Why a stream takes no such consumer.
+#[derive(Debug)]
+pub(crate) enum ConsumerRefusal {
+    /// It does not acknowledge.
+    NoAck,
+    /// It has no prefetch.
+    NoPrefetch,
+    /// An argument makes no sense here.
+    Argument(ArgumentError),
+}
+
 /// Refuses what streams do not have, as RabbitMQ does and in its order.
 ///
 /// # Errors
 /// See there.
-pub(crate) fn check(queue: &Queue, spec: &ConsumerSpec, now_ms: u64) -> Result<(), Refused> {
-    let resource = || queue.resource();
+pub(crate) fn check(spec: &ConsumerSpec, now_ms: u64) -> Result<(), ConsumerRefusal> {
     if !spec.ack_required {
-        return Err(Refused::StreamNoAck(resource()));
+        return Err(ConsumerRefusal::NoAck);
     }
     if spec.prefetch == 0 {
-        return Err(Refused::StreamPrefetch(resource()));
+        return Err(ConsumerRefusal::NoPrefetch);
     }
     let arguments = Table::from_raw(&spec.arguments);
     for name in ["x-priority", "x-consumer-timeout"] {
         if arguments.get(name).is_some() {
             let reason = ArgumentReason::OtherQueueType(Kind::Stream);
-            let error = ArgumentError { name: name.into(), reason };
-            return Err(Refused::Argument { resource: resource(), error });
+            return Err(ConsumerRefusal::Argument(ArgumentError { name: name.into(), reason }));
         }
     }
-    match wanted(arguments, now_ms) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(Refused::Argument { resource: resource(), error }),
-    }
+    wanted(arguments, now_ms).map(drop).map_err(ConsumerRefusal::Argument)
 }
 
 #[cfg(test)]

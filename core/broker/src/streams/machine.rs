@@ -14,8 +14,7 @@ use queues::{
 use streamlog::StreamInfo;
 
 use super::serve::Consumer;
-use super::{Stream, arguments, limits_of};
-use crate::data::batch::BatchConfirms;
+use super::{Committed, Stream, arguments, limits_of};
 
 /// A queue that is a stream. Without a log it is one that is asked what it would do, or that cannot be opened.
 pub(crate) struct StreamMachine {
@@ -42,12 +41,11 @@ impl StreamMachine {
         }
     }
 
-    /// What the latest publish brought is confirmed when it is committed.
-    pub(crate) fn confirm_when_committed(&self, confirms: Arc<BatchConfirms>) {
+    /// Tells when what the latest publish brought is committed.
+    pub(crate) fn await_commit(&self, waiting: Arc<dyn Committed>) {
         match &self.stream {
-            Some(stream) => stream.confirm_at(self.appended, confirms),
-            // It is rejected.
-            None => drop(confirms.answered(0)),
+            Some(stream) => stream.await_commit(self.appended, waiting),
+            None => waiting.committed(true),
         }
     }
 

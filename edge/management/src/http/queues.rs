@@ -226,6 +226,9 @@ fn known(app: &super::app::Inner, queue: &Queue, details: Details) -> Map<String
     if queue.queue_kind() == Kind::Quorum {
         members::add_known(&mut json, queue);
     }
+    if queue.queue_kind() == Kind::Stream {
+        members::add_known_of_stream(&mut json);
+    }
     if details == (Details::None { totals: true }) {
         return json;
     }
@@ -272,6 +275,9 @@ fn add_contents(
         return;
     }
     rates::add_queue(app, json, queue, &glance, wanted, ranges);
+    if queue.queue_kind() == Kind::Stream {
+        members::add_contents_of_stream(json, queue);
+    }
     // A queue without consumers has no capacity, and RabbitMQ writes that without a point.
     let capacity = if glance.consumers == 0 { Value::from(0) } else { glance.consumer_capacity.into() };
     json.extend(object(json!({

@@ -33,6 +33,24 @@ pub(crate) fn add_known(json: &mut Map<String, Value>, queue: &Queue) {
     json.insert("delivery_limit".into(), limit.map_or_else(|| "unlimited".into(), Value::from));
 }
 
+/// The same of a stream.
+pub(crate) fn add_known_of_stream(json: &mut Map<String, Value>) {
+    json.insert("leader".into(), NODE_NAME.into());
+    json.insert("members".into(), json!([NODE_NAME]));
+    json.insert("online".into(), json!([NODE_NAME]));
+}
+
+/// What lists and pages show of what a stream keeps. `first_offset`, `next_offset` and `segment_bytes` are Warren's own.
+pub(crate) fn add_contents_of_stream(json: &mut Map<String, Value>, queue: &Queue) {
+    let Some(info) = queue.stream_log().map(|log| log.info()) else { return };
+    json.insert("readers".into(), json!({ NODE_NAME: info.readers }));
+    json.insert("segments".into(), info.segments.into());
+    json.insert("first_timestamp".into(), info.first_ms.unwrap_or(0).into());
+    json.insert("first_offset".into(), info.first_offset.into());
+    json.insert("next_offset".into(), info.next_offset.into());
+    json.insert("segment_bytes".into(), info.disk_bytes.into());
+}
+
 /// What lists and pages show of its contents.
 pub(crate) fn add_contents(json: &mut Map<String, Value>, queue: &Queue, stats: &QueueStats) {
     let by_priority: Map<String, Value> =

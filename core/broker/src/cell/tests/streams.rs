@@ -24,7 +24,8 @@ fn declare(broker: &Broker, principal: &Principal, name: &str) -> Arc<Queue> {
         auto_delete: false,
         arguments: arguments.as_table(),
     };
-    broker.declare_queue(principal, declare).expect("it can be declared").queue
+    drop(broker.declare_queue(principal, declare).expect("it can be declared"));
+    principal.vhost.queue(name.as_bytes()).expect("it is there at once")
 }
 
 /// Publishes with confirms; who is told of them.

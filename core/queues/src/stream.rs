@@ -93,11 +93,7 @@ pub(crate) fn read(
                 return refuse(ArgumentReason::Plain("Invalid value for x-stream-filter-size-bytes".into()));
             }
         },
-        "x-initial-cluster-size" => {
-            if number()? == 0 {
-                return refuse(ArgumentReason::Zero);
-            }
-        }
+        "x-initial-cluster-size" if number()? == 0 => return refuse(ArgumentReason::Zero),
         _ => {}
     }
     Ok(())

@@ -78,7 +78,7 @@ class Session {
   homeIn(names) { return [this.vhost, "/", names[0]].find((name) => name && names.includes(name)) ?? (this.learned ? "" : "/"); }
   get home() { return this.homeIn(this.entered); }
   /** Types that a new queue may have. */
-  get queueTypes() { return this.warren ? ["classic", "quorum"] : ["classic", "quorum", "stream"]; }
+  get queueTypes() { return ["classic", "quorum", "stream"]; }
 
   tags() {
     const tags = this.user?.tags ?? [];

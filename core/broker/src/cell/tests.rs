@@ -8,6 +8,7 @@ mod gets;
 mod letters;
 pub(super) mod memory_queue;
 mod stalls;
+mod streams;
 mod types;
 
 use std::path::Path;

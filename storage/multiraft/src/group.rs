@@ -35,13 +35,22 @@ pub struct Settings {
     pub uncommitted_bytes_max: u64,
     /// As many bytes of applied bodies stay in memory for replicas that have not stored them. Default 256 KiB.
     pub cache_bytes_max: u64,
+    /// A replica that was sent a state and does not have it after so many ticks is asked again what it needs. Default 600.
+    pub install_ticks_max: u32,
 }
 
 impl Settings {
     /// The defaults.
     pub fn new(group: u64, replica: ReplicaId) -> Self {
         let timing = Timing { seed: group, ..Timing::default() };
-        Self { group, replica, timing, uncommitted_bytes_max: 4 << 20, cache_bytes_max: 256 << 10 }
+        Self {
+            group,
+            replica,
+            timing,
+            uncommitted_bytes_max: 4 << 20,
+            cache_bytes_max: 256 << 10,
+            install_ticks_max: 600,
+        }
     }
 }
 
@@ -135,6 +144,8 @@ pub struct Group<K> {
     moving: VecDeque<(Position, Position)>,
     /// `None` when a majority knows for ever which members count now. Else the index of the entry that will prove it, or 0.
     unsettled: Option<u64>,
+    /// Who wants a state, and for how many ticks.
+    installing: Vec<(ReplicaId, u32)>,
     effects: Effects,
     failure: Option<String>,
 }
@@ -212,6 +223,7 @@ impl<K: Kernel> Group<K> {
             checkpoints: VecDeque::new(),
             moving: VecDeque::new(),
             unsettled: Some(0),
+            installing: Vec::new(),
             effects: Effects::default(),
             failure: None,
         }
@@ -224,12 +236,26 @@ impl<K: Kernel> Group<K> {
 
     /// A tick of the clock, as [`Timing`] counts them. A group that has no other voter leads from its first tick on.
     pub fn tick(&mut self) {
+        self.give_up_installing();
         if !self.needs_no_vote() {
             self.kernel.tick();
         } else if self.unstored.is_empty() {
             // Its own vote is enough, so it would lead before an older entry is durable.
             self.kernel.campaign();
         }
+    }
+
+    /// A state may be lost with its receiver, and then nobody says so.
+    fn give_up_installing(&mut self) {
+        let (kernel, ticks_max) = (&mut self.kernel, self.settings.install_ticks_max);
+        self.installing.retain_mut(|(peer, ticks)| {
+            *ticks += 1;
+            let stays = *ticks < ticks_max;
+            if !stays {
+                kernel.install_failed(*peer);
+            }
+            stays
+        });
     }
 
     fn needs_no_vote(&self) -> bool {
@@ -615,6 +641,8 @@ impl<K: Kernel> Group<K> {
 
     fn send(&mut self, message: Message) {
         if message.kind == MessageKind::Install {
+            self.installing.retain(|(peer, _)| *peer != message.to);
+            self.installing.push((message.to, 0));
             self.effects.wants_state.push(message.to);
             return;
         }

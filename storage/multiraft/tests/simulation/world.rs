@@ -597,7 +597,12 @@ fn apply_one(replica: &mut Replica, oracle: &mut Oracle, step: Apply, known_in: 
 }
 
 fn settings(group: u64, id: ReplicaId) -> Settings {
-    Settings { uncommitted_bytes_max: 100_000, cache_bytes_max: 4000, ..Settings::new(group, id) }
+    Settings {
+        uncommitted_bytes_max: 100_000,
+        cache_bytes_max: 4000,
+        install_ticks_max: 30,
+        ..Settings::new(group, id)
+    }
 }
 
 /// All ordered pairs of different numbers.

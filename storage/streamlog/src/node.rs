@@ -356,3 +356,15 @@ impl StreamLogs {
         }
     }
 }
+
+impl Drop for StreamLogs {
+    /// What waits is never done; streams and what they wait in hold each other.
+    fn drop(&mut self) {
+        self.node.is_closed.store(true, Ordering::Release);
+        self.node.work.notify_all();
+        self.node.job.notify_all();
+        let left = std::mem::take(&mut self.node.queue.lock().streams);
+        let jobs = std::mem::take(&mut *self.node.jobs.lock());
+        drop((left, jobs));
+    }
+}

@@ -180,6 +180,7 @@ pub(crate) async fn open(
 ) -> Result<Opened, End> {
     granted.await;
     let marks = work.shared.memories.take(work.principal.vhost.name(), &work.client_id);
+    let clean_start = clean_start || marks.has_ended;
     let mut opened = Opened { session_present: false, sources: Vec::new(), retainer: None, will: None };
     opened.will = work.take_will().await.filter(|_| clean_start);
     opened.retainer = work.retainer(has_retained_will).await?;

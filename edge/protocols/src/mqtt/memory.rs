@@ -15,6 +15,8 @@ pub(crate) struct Marks {
     pub(crate) received: HashSet<u16>,
     /// Packet ids of messages that the client has, and that are not completed yet.
     pub(crate) released: Vec<u16>,
+    /// The session has ended, and its queues may not be gone yet.
+    pub(crate) has_ended: bool,
 }
 
 /// Marks by vhost and client id.
@@ -47,7 +49,7 @@ mod tests {
     #[test]
     fn marks_are_handed_over_once() {
         let memories = Memories::default();
-        let marks = Marks { received: [7].into(), released: vec![8] };
+        let marks = Marks { received: [7].into(), released: vec![8], has_ended: false };
         memories.keep("/", "c", marks.clone());
         memories.keep("/", "empty", Marks::default());
         assert_eq!(memories.take("v", "c"), Marks::default());

@@ -14,6 +14,7 @@ use super::connect::Wishes;
 use super::deliver::{AT_LEAST_ONCE, AT_MOST_ONCE, Confirms};
 use super::inflight::{Entry, Stage};
 use super::keeper::Keeper;
+use super::memory::Marks;
 use super::retained::Retainer;
 use super::will::Will;
 use super::work::{ENDS_WITH_CONNECTION, Work};
@@ -323,7 +324,10 @@ impl Running {
         }
         self.publish_will();
         if self.expiry_s == ENDS_WITH_CONNECTION {
-            self.work.delete_lasting();
+            if self.work.delete_lasting() {
+                let marks = Marks { has_ended: true, ..Marks::default() };
+                self.work.shared.memories.keep(self.work.principal.vhost.name(), &self.work.client_id, marks);
+            }
         } else {
             let marks = self.work.with_side(|side| std::mem::take(&mut side.marks));
             self.work.shared.memories.keep(self.work.principal.vhost.name(), &self.work.client_id, marks);

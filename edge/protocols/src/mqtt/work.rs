@@ -230,14 +230,17 @@ impl Work {
         self.broker.delete_queue(&self.internal, name.as_bytes(), if_unused, false).ok()
     }
 
-    /// Deletes the session's own queues that would outlive the connection.
-    pub(crate) fn delete_lasting(&self) {
+    /// Deletes the session's own queues that would outlive the connection; whether there are any.
+    pub(crate) fn delete_lasting(&self) -> bool {
+        let mut has_some = false;
         for token in [AT_MOST_ONCE, AT_LEAST_ONCE] {
             let name = self.queue_name(token);
             let queue = self.principal.vhost.queue(name.as_bytes());
             if queue.is_some_and(|queue| queue.is_durable()) {
+                has_some = true;
                 drop(self.begin_delete(&name, false));
             }
         }
+        has_some
     }
 }

@@ -104,6 +104,8 @@ pub struct ConnectionInfo {
     pub channels: usize,
     /// `connection_name` of the client's properties (B11).
     pub user_provided_name: Option<String>,
+    /// The name that a client of AMQP 1.0 gives itself.
+    pub container_id: Option<String>,
     /// Client properties as a raw AMQP field table.
     pub client_properties: Vec<u8>,
     /// Bytes, reads and writes, messages.

@@ -69,7 +69,7 @@ pub use connections::{
     ChannelInfo, ChannelPermit, ChannelRefused, CloseReason, ConnectionControl, ConnectionInfo,
     ConnectionMemory, Connections, PeerCertificate, TlsSession,
 };
-pub use control::bindings::{BindRequest, DestinationName, QueueBinding};
+pub use control::bindings::{BindRequest, DestinationName, FoundBinding};
 pub use control::exchanges::{ExchangeDeclare, check_exchange_type};
 pub use control::explain::{ExplainedRoute, Imagined, QUEUES_ASKED_MAX, ReplyAddress};
 pub use control::long_changes::LongChanges;

@@ -168,6 +168,12 @@ pub(crate) const SUITES: &[Suite] = &[
     client("python", Lane::Second, &[], r#"cd testing/clients/python && pytest --ignore test_celery.py -k "not restart""#),
     client("celery", Lane::Second, &[], r#"cd testing/clients/python && pytest test_celery.py -k "not restart""#),
     client("node", Lane::Second, &["node"], "node_test"),
+    client(
+        "amqp10",
+        Lane::Second,
+        &["node"],
+        "NODE_PATH=$CACHE/node/node_modules node --test --test-reporter=spec testing/amqp10/",
+    ),
     client("go", Lane::Second, &["go"], "go_test -skip Restart"),
     client("rust", Lane::Second, &[], "cargo_test --skip restart"),
     suite("configured", Lane::Second, r#"cd testing/configured && pytest "--warren=$WARREN_BIN" -n 2 ."#),

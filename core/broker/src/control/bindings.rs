@@ -103,7 +103,43 @@ fn refusal(error: BindingError<'_>, key: &[u8], queue_type: &str) -> Refused {
     })
 }
 
+/// A binding as it was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundBinding {
+    /// Binding key.
+    pub routing_key: Box<[u8]>,
+    /// Arguments: a raw field table.
+    pub arguments: Box<[u8]>,
+}
+
 impl Broker {
+    /// Bindings of a source to a destination, in no order. Whoever asks checks permissions.
+    pub fn bindings_between(
+        &self,
+        principal: &Principal,
+        source: &[u8],
+        destination: DestinationName<'_>,
+    ) -> Vec<FoundBinding> {
+        let leads_there = |to: &metadata::Destination| match (to, destination) {
+            (metadata::Destination::Queue(queue), DestinationName::Queue(asked)) => *queue.name == *asked,
+            (metadata::Destination::Exchange(exchange), DestinationName::Exchange(asked)) => {
+                *exchange.name == *asked
+            }
+            _ => false,
+        };
+        self.read_metadata(|state| {
+            let vhost = state.vhost(principal.vhost.name().as_bytes());
+            let all = vhost.map(|vhost| vhost.bindings_from(source)).unwrap_or_default();
+            let found = all.into_iter().filter(|binding| leads_there(&binding.destination));
+            found
+                .map(|binding| FoundBinding {
+                    routing_key: binding.key.clone(),
+                    arguments: binding.arguments.as_table().raw().into(),
+                })
+                .collect()
+        })
+    }
+
     /// Adds a binding; twice is a no-op (B84). The call is answered when it is durable.
     pub fn bind(&self, principal: &Principal, request: BindRequest<'_>) -> Result<Commit, Refused> {
         let ends = self.check_ends(principal, &request)?;

@@ -18,6 +18,7 @@ pub use amqp091::in_amqp091;
 pub use deaths::died;
 pub use deliver::{Acquired, encode_head, sections_of};
 pub use sections::{Stored, copies, header, store, stored_body, with_counts};
+pub use values::{push_entry, write_entry};
 
 #[cfg(test)]
 mod tests;

@@ -22,7 +22,7 @@ pub(super) const fn is_short(bytes: &[u8]) -> bool {
 }
 
 /// Appends an entry to a table. Left out: names of more than 255 bytes, and values that AMQP 0-9-1 cannot hold.
-pub(super) fn push_entry(table: &mut TableBuf, name: &[u8], value: &Value10<'_>) {
+pub fn push_entry(table: &mut TableBuf, name: &[u8], value: &Value10<'_>) {
     if is_short(name) {
         with_value_091(value, TABLE_DEPTH_MAX - 1, &mut |value| {
             table.push(name, value);
@@ -127,6 +127,14 @@ pub(super) fn write_value(writer: &mut Writer<'_>, value: &Value091<'_>) {
         Value091::Table(table) => return writer.map(|writer| write_entries(writer, table)),
         Value091::Void | Value091::Decimal { .. } => Value10::Null,
     });
+}
+
+/// Appends an entry of a map, its name as a string; nothing if AMQP 1.0 has no type for the value.
+pub fn write_entry(writer: &mut Writer<'_>, name: &[u8], value: &Value091<'_>) {
+    if is_known(value) {
+        writer.string(name);
+        write_value(writer, value);
+    }
 }
 
 fn write_entries(writer: &mut Writer<'_>, table: Table<'_>) {

@@ -2,6 +2,7 @@
 
 mod alike;
 mod compact;
+mod credit;
 mod in_log;
 mod letters;
 mod listing;
@@ -24,9 +25,9 @@ use crate::logged::{LogRange, LoggedBlock, OwnBytes};
 use crate::record::{self, BlockPlace, RecordKind, SettledRun};
 use crate::store::{Holes, Recovering};
 use crate::{
-    BlockBytes, BlockToken, BodyBuffer, BodyBytes, BodyKeeper, ConsumerId, ConsumerSpec, DeadReason, Delayed,
-    Delivery, DiskAnswer, Effects, GetToken, Gone, HeldBody, IncomingMessage, LARGE_BODY_BYTES, LargeBody,
-    Machine, MessageSeq, QueueConfig, SettleHow, SettleRun, SharedBody,
+    BlockBytes, BlockToken, BodyBuffer, BodyBytes, BodyKeeper, ConsumerId, ConsumerSpec, CreditNews,
+    DeadReason, Delayed, Delivery, DiskAnswer, Effects, GetToken, Gone, HeldBody, IncomingMessage,
+    LARGE_BODY_BYTES, LargeBody, Machine, MessageSeq, QueueConfig, SettleHow, SettleRun, SharedBody,
 };
 use message::MessageView;
 
@@ -68,6 +69,7 @@ struct World {
     let_go: Vec<u64>,
     bodies_logged: Vec<u64>,
     got: Vec<Option<Vec<u8>>>,
+    credit_news: Vec<(u32, CreditNews)>,
     wakes: Vec<u64>,
     gone: Vec<Gone>,
     syncs: usize,
@@ -90,6 +92,10 @@ impl Effects for World {
         self.lent.extend((taken > 0).then_some(body));
         taken
     }
+    fn credit_news(&mut self, consumer: ConsumerId, news: CreditNews) {
+        self.credit_news.push((consumer.token, news));
+    }
+
     fn got(&mut self, _: GetToken, message: Option<(Delivery<'_>, u64)>) {
         self.got.push(message.map(|(delivery, _)| delivery.message.body.to_vec()));
     }

@@ -31,9 +31,13 @@ fn address(text: &str) -> Value {
     }
 }
 
-/// The numbers of AMQP 0-9-1; other protocols by name.
+/// The numbers of both versions of AMQP; other protocols by name.
 fn protocol(name: &str) -> Value {
-    if name == "AMQP 0-9-1" { vec![0, 9, 1].into() } else { name.into() }
+    match name {
+        "AMQP 0-9-1" => vec![0, 9, 1].into(),
+        "AMQP 1-0" => vec![1, 0].into(),
+        _ => name.into(),
+    }
 }
 
 pub(crate) const CONNECTION_DEFAULTS: &[&str] = &["user", "peer_host", "peer_port", "state"];
@@ -60,7 +64,7 @@ pub(crate) const CONNECTION_COLUMNS: &[Column<Connection>] = &[
     ("peer_cert_issuer", |(_, it, _)| peer(it, |certificate| &certificate.issuer)),
     ("peer_cert_validity", |(_, it, _)| peer(it, |certificate| &certificate.validity)),
     ("peer_cert_serial_number", |(_, it, _)| peer(it, |certificate| &certificate.serial)),
-    ("container_id", |_| "".into()),
+    ("container_id", |(_, it, _)| it.container_id.as_deref().unwrap_or_default().into()),
     ("channels", |(_, it, _)| it.channels.into()),
     ("channel_max", |(_, it, _)| it.channel_max.into()),
     ("frame_max", |(_, it, _)| it.frame_max.into()),
@@ -215,6 +219,7 @@ mod tests {
         assert_eq!(address("127.0.0.1").to_string(), "[127,0,0,1]");
         assert_eq!(address("::1").to_string(), "[0,0,0,0,0,0,0,1]");
         assert_eq!(protocol("AMQP 0-9-1").to_string(), "[0,9,1]");
+        assert_eq!(protocol("AMQP 1-0").to_string(), "[1,0]");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use broker::{
@@ -17,11 +18,12 @@ use wire::amqp10::{
     Symbol, Symbols, Target, Value, conditions,
 };
 
-use super::address::{of_queue, parse_source, parse_target};
+use super::address::{Way, of_queue, parse_source, parse_target};
 use super::confirms::{LinkConfirms, Progress};
 use super::deliver::{LinkFlow, NewOutlet};
 use super::errors::{Failure, Outcome, Trouble};
 use super::link::{Inlet, LINK_CREDIT_MAX, Link, Receiver};
+use super::management;
 use super::running::{Attached, Awaited, Running};
 
 const OUTCOMES: &[&str] =
@@ -52,6 +54,7 @@ impl Running {
         }
         self.submit();
         let attached = check(attach).and_then(|()| match attach.role {
+            _ if management::is_wanted(attach) => self.attach_management(channel, attach),
             Role::Sender => self.attach_inlet(channel, attach),
             Role::Receiver => self.attach_receiver(channel, attach),
         });
@@ -104,10 +107,23 @@ impl Running {
             None => None,
             Some(text) => Some(parse_target(text).ok_or_else(|| bad_address(text))?),
         };
-        way.as_ref().map_or(Ok(()), |way| self.check_way(way))?;
+        if let Some(way) = &way {
+            self.check_way(way)?;
+        }
         let settle_mode = attach.snd_settle_mode;
         let queue = way.as_ref().filter(|way| way.is_queue).map(|way| way.key.clone());
-        let (place, publish) = self.add_inlet(channel, queue.unwrap_or_default());
+        self.serial_latest += 1;
+        let serial = self.serial_latest;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "neighbours have different numbers, which is enough"
+        )]
+        let mut publish = PublishChannel::numbered(serial as u16);
+        let place = {
+            let progress = Progress::new(serial, channel, queue.unwrap_or_default(), publish.counters());
+            self.sink.outbox.lock().state().add_inlet(progress)
+        };
+        publish.enable_confirms(Arc::new(LinkConfirms { sink: self.sink.clone(), place, serial }));
         let delivery_count = attach.initial_delivery_count.unwrap_or(0);
         let inlet = Inlet {
             place,
@@ -122,34 +138,17 @@ impl Running {
             dynamic,
         };
         self.session(channel).by_handle.insert(attach.handle, Link::Inlet(Box::new(inlet)));
-        let answered_target = Target {
-            address: address.as_deref(),
-            expiry_policy: if target.dynamic { Symbol(b"link-detach") } else { target.expiry_policy },
-            dynamic_node_properties: Map::EMPTY,
-            capabilities: if target.dynamic { Symbols::of(&[TEMPORARY_QUEUE]) } else { target.capabilities },
-            ..target
-        };
-        let answer = Attach {
-            role: Role::Receiver,
-            rcv_settle_mode: ReceiverSettleMode::First,
-            target: Some(AttachTarget::Target(answered_target)),
-            unsettled: Map::EMPTY,
-            initial_delivery_count: None,
-            max_message_size: Some(self.broker.options().message_size_max),
-            offered_capabilities: Symbols::EMPTY,
-            desired_capabilities: Symbols::EMPTY,
-            properties: Map::EMPTY,
-            ..*attach
-        };
-        answer.encode_frame(channel, self.sink.outbox.lock().bytes());
+        let max = self.broker.options().message_size_max;
+        inlet_answer(attach, target, address.as_deref(), max)
+            .encode_frame(channel, self.sink.outbox.lock().bytes());
         let credit = LINK_CREDIT_MAX;
         let link = LinkFlow { handle: attach.handle, delivery_count, credit, available: None, drain: false };
         self.tell_flow(channel, Some(link));
         Ok(())
     }
 
-    /// Whether the client may publish there, and whether it is there.
-    fn check_way(&self, way: &super::address::Way) -> Outcome {
+    /// Whether the client may send there, and whether there is such a node.
+    fn check_way(&self, way: &Way) -> Outcome {
         self.principal.check_exchange(Permission::Write, &way.exchange)?;
         let vhost = &self.principal.vhost;
         let exchange = vhost.exchange(&way.exchange);
@@ -162,27 +161,6 @@ impl Running {
             return Err(Refused::NotFound(Resource::queue(vhost.name(), &way.key)).into());
         }
         Ok(())
-    }
-
-    /// A place for a link on which the client sends, and what it publishes with.
-    fn add_inlet(&mut self, channel: u16, queue: Box<[u8]>) -> (usize, PublishChannel) {
-        self.serial_latest += 1;
-        let serial = self.serial_latest;
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "neighbours have different numbers, which is enough"
-        )]
-        let mut publish = PublishChannel::numbered(serial as u16);
-        let place = {
-            let mut output = self.sink.outbox.lock();
-            let side = output.state();
-            if let Some(session) = side.session(channel) {
-                session.published.push(publish.counters());
-            }
-            side.add_inlet(Progress::new(serial, channel, queue))
-        };
-        publish.enable_confirms(Arc::new(LinkConfirms { sink: self.sink.clone(), place, serial }));
-        (place, publish)
     }
 
     /// A link on which the client receives.
@@ -297,6 +275,8 @@ impl Running {
         let session = self.session(channel);
         session.by_handle.insert(handle, Link::Receiver(receiver));
         session.permit.consumers += 1;
+        // The queue may have gone meanwhile.
+        self.sink.has_news.store(true, Ordering::Release);
         queue.resume(self.consumer(token));
     }
 
@@ -374,6 +354,34 @@ const BARE: Attach<'static> = Attach {
     desired_capabilities: Symbols::EMPTY,
     properties: Map::EMPTY,
 };
+
+/// The answer to a link that sends. The largest message is always told: clients have read its absence as 0.
+fn inlet_answer<'a>(
+    attach: &Attach<'a>,
+    target: Target<'a>,
+    address: Option<&'a str>,
+    message_bytes_max: u64,
+) -> Attach<'a> {
+    let target = Target {
+        address,
+        expiry_policy: if target.dynamic { Symbol(b"link-detach") } else { target.expiry_policy },
+        dynamic_node_properties: Map::EMPTY,
+        capabilities: if target.dynamic { Symbols::of(&[TEMPORARY_QUEUE]) } else { target.capabilities },
+        ..target
+    };
+    Attach {
+        role: Role::Receiver,
+        rcv_settle_mode: ReceiverSettleMode::First,
+        target: Some(AttachTarget::Target(target)),
+        unsettled: Map::EMPTY,
+        initial_delivery_count: None,
+        max_message_size: Some(message_bytes_max),
+        offered_capabilities: Symbols::EMPTY,
+        desired_capabilities: Symbols::EMPTY,
+        properties: Map::EMPTY,
+        ..*attach
+    }
+}
 
 /// The answer to a link that receives.
 fn receiver_answer<'a>(attach: &Attach<'a>, source: Source<'a>, settled: bool) -> Attach<'a> {

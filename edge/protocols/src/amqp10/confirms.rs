@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use broker::{ConfirmRange, ConfirmSink};
+use broker::{ConfirmRange, ConfirmSink, PublishCounters, TrafficTotals};
 use wire::amqp10::{
     Accepted, DeliveryState, Disposition, Error, Map, Rejected, Released, Role, Symbol, Value, Writer,
     conditions,
@@ -51,10 +51,16 @@ pub(crate) struct Progress {
     /// The link has little credit and gets more when some of its messages are confirmed.
     pub(crate) is_starved: bool,
     pub(crate) confirmed_count: u64,
+    counters: Arc<PublishCounters>,
 }
 
 impl Progress {
-    pub(crate) fn new(serial: u64, channel: u16, queue: Box<[u8]>) -> Progress {
+    pub(crate) fn new(
+        serial: u64,
+        channel: u16,
+        queue: Box<[u8]>,
+        counters: Arc<PublishCounters>,
+    ) -> Progress {
         Progress {
             serial,
             channel,
@@ -64,7 +70,13 @@ impl Progress {
             unconfirmed: 0,
             is_starved: false,
             confirmed_count: 0,
+            counters,
         }
+    }
+
+    /// What the link has counted.
+    pub(crate) fn totals(&self) -> TrafficTotals {
+        TrafficTotals { confirmed: self.confirmed_count, ..self.counters.now() }
     }
 
     /// The next message was published.
@@ -215,7 +227,7 @@ mod tests {
 
     #[test]
     fn neighbours_with_one_outcome_are_told_together() {
-        let mut progress = Progress::new(1, 0, Box::default());
+        let mut progress = Progress::new(1, 0, Box::default(), Arc::default());
         for id in 100..105 {
             progress.published(id, Told::Accepted);
         }
@@ -237,7 +249,7 @@ mod tests {
 
     #[test]
     fn groups_in_any_order_are_told_when_they_come() {
-        let mut progress = Progress::new(1, 0, Box::default());
+        let mut progress = Progress::new(1, 0, Box::default(), Arc::default());
         (0..6).for_each(|id| progress.published(id, Told::Accepted));
         let mut out = Vec::new();
         progress.settle(&range(4, 5, &[]), &mut out);

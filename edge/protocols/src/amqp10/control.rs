@@ -97,7 +97,7 @@ impl ConnectionControl for Control {
                 consumer_count: session.consumer_count,
                 messages_unacknowledged: session.unacked.len(),
                 messages_unconfirmed: side.unconfirmed(number),
-                traffic: session.totals(),
+                traffic: side.totals_of(number, session),
                 ..ChannelInfo::default()
             })
             .collect()

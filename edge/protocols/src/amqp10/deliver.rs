@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use broker::{CreditNews, Delivery, PublishCounters, SessionHold, TrafficTotals};
+use broker::{CreditNews, Delivery, SessionHold, TrafficTotals};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use message::amqp10::{Acquired, encode_head};
@@ -79,7 +79,6 @@ pub(crate) struct SessionOutput {
     pub(crate) next_incoming_id: u32,
     pub(crate) incoming_window: u32,
     pub(crate) consumer_count: usize,
-    pub(crate) published: Vec<Arc<PublishCounters>>,
     counted: TrafficTotals,
 }
 
@@ -106,7 +105,6 @@ impl SessionOutput {
             next_incoming_id,
             incoming_window,
             consumer_count: 0,
-            published: Vec::new(),
             counted: TrafficTotals::default(),
         }
     }
@@ -152,10 +150,40 @@ impl SessionOutput {
         (self.held, self.held_at) = (Vec::new(), 0);
     }
 
+    /// Takes the next delivery id.
+    pub(crate) fn take_id(&mut self) -> u32 {
+        let id = self.wire_id();
+        self.next_id += 1;
+        id
+    }
+
+    /// The next delivery id, as it goes over the wire.
+    #[expect(clippy::cast_possible_truncation, reason = "the low half is what goes over the wire")]
+    const fn wire_id(&self) -> u32 {
+        self.next_id as u32
+    }
+
+    /// Sends what `encode` appends, transfer frames whose number it returns; behind what is held.
+    pub(crate) fn send(
+        &mut self,
+        outlet: u32,
+        bytes: &mut Vec<u8>,
+        encode: impl FnOnce(&mut Vec<u8>) -> u32,
+    ) {
+        if self.is_holding() {
+            encode(&mut self.held);
+            return;
+        }
+        let start = bytes.len();
+        let frames = encode(bytes);
+        self.sent(outlet, start, frames, bytes);
+    }
+
     /// `frames` transfer frames were appended from `start` on: those beyond the window are held.
     fn sent(&mut self, outlet: u32, start: usize, frames: u32, bytes: &mut Vec<u8>) {
         let sent = frames.min(self.window);
         if sent < frames {
+            debug_assert!(!self.is_holding(), "nothing is sent while something is held");
             let mut at = start;
             for _ in 0..sent {
                 at += first_frame(&bytes[at..]).map_or(0, <[u8]>::len);
@@ -169,8 +197,7 @@ impl SessionOutput {
 
     /// The delivery with this id on the wire; `None` if there never was one.
     fn long_id(&self, id: u32) -> Option<u64> {
-        #[expect(clippy::cast_possible_truncation, reason = "the low half is what goes over the wire")]
-        let back = (self.next_id as u32).wrapping_sub(id);
+        let back = self.wire_id().wrapping_sub(id);
         self.next_id.checked_sub(u64::from(back))
     }
 
@@ -186,13 +213,6 @@ impl SessionOutput {
 
     pub(crate) fn count_acked(&mut self, count: u64) {
         self.counted.deliveries.acked += count;
-    }
-
-    /// What it has counted.
-    pub(crate) fn totals(&self) -> TrafficTotals {
-        let mut totals = self.counted;
-        self.published.iter().for_each(|published| totals += &published.now());
-        totals
     }
 }
 
@@ -243,7 +263,7 @@ impl Deliveries {
     /// A session is over. Its links are gone already.
     pub(crate) fn close_session(&mut self, channel: u16) {
         if let Some(session) = self.sessions.get_mut(usize::from(channel)).and_then(Option::take) {
-            self.counted_closed += &session.totals();
+            self.counted_closed += &session.counted;
         }
     }
 
@@ -297,9 +317,10 @@ impl Deliveries {
     }
 
     pub(crate) fn remove_inlet(&mut self, place: usize) {
-        if let Some(inlet) = self.inlets.get_mut(place).and_then(Option::take) {
-            self.counted_closed.confirmed += inlet.confirmed_count;
-        }
+        let Some(inlet) = self.inlets.get_mut(place).and_then(Option::take) else { return };
+        let closed = &mut self.counted_closed;
+        let session = self.sessions.get_mut(usize::from(inlet.channel)).and_then(Option::as_deref_mut);
+        *session.map_or(closed, |session| &mut session.counted) += &inlet.totals();
     }
 
     /// Messages of a session's links that are not confirmed.
@@ -308,11 +329,19 @@ impl Deliveries {
         of_session.map(|inlet| inlet.unconfirmed as usize).sum()
     }
 
+    /// What a session has counted.
+    pub(crate) fn totals_of(&self, channel: u16, session: &SessionOutput) -> TrafficTotals {
+        let mut sum = session.counted;
+        let of_session = self.inlets.iter().flatten().filter(|inlet| inlet.channel == channel);
+        of_session.for_each(|inlet| sum += &inlet.totals());
+        sum
+    }
+
     /// What all sessions have counted, closed ones included.
     pub(crate) fn totals(&self) -> TrafficTotals {
         let mut sum = self.counted_closed;
-        self.sessions.iter().flatten().for_each(|session| sum += &session.totals());
-        sum.confirmed += self.inlets.iter().flatten().map(|inlet| inlet.confirmed_count).sum::<u64>();
+        self.sessions.iter().flatten().for_each(|session| sum += &session.counted);
+        self.inlets.iter().flatten().for_each(|inlet| sum += &inlet.totals());
         sum
     }
 
@@ -488,8 +517,7 @@ fn deliver_run(output: &mut Output<Deliveries>, token: u32, run: &[Delivery<'_>]
             outlet.pause(&mut side.paused);
             break;
         }
-        #[expect(clippy::cast_possible_truncation, reason = "the low half is what goes over the wire")]
-        let id = session.next_id as u32;
+        let id = session.wire_id();
         let tag = id.to_be_bytes();
         let transfer = Transfer {
             delivery_id: Some(id),

@@ -36,6 +36,11 @@ impl Running {
                 }
                 Ok(())
             }
+            Some(Link::Answers(_)) => {
+                self.credit_answers(channel, handle, flow);
+                Ok(())
+            }
+            Some(Link::Requests(_)) => Ok(()),
             None => {
                 let text = format!("Unattached link handle: {handle}");
                 Err(Failure::session(conditions::UNATTACHED_HANDLE, text))

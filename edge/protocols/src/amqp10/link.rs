@@ -6,6 +6,7 @@ use broker::{ChannelPermit, PublishChannel};
 use wire::amqp10::{SenderSettleMode, Transfer};
 
 use super::address::Way;
+use super::management::Half;
 
 /// Credit of a link that sends; renewed at half.
 pub(crate) const LINK_CREDIT_MAX: u32 = 170;
@@ -66,6 +67,10 @@ pub(crate) struct Receiver {
 pub(crate) enum Link {
     Inlet(Box<Inlet>),
     Receiver(Receiver),
+    /// The client's half of the management pair: requests.
+    Requests(Half),
+    /// The server's half: answers.
+    Answers(Half),
 }
 
 /// Whether a session takes frames.

@@ -15,6 +15,7 @@ mod errors;
 mod flow;
 mod handshake;
 mod link;
+mod management;
 mod publish;
 mod refusals;
 mod release;

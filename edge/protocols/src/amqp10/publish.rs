@@ -49,7 +49,7 @@ impl Running {
             self.pressed_bytes += payload.len();
         }
         if self.session(channel).inlet(handle).is_none() {
-            return self.unattached_transfer(channel, transfer, payload).map(|()| Taken::Frame);
+            return self.request(channel, transfer, payload).map(|()| Taken::Frame);
         }
         match self.inlet_transfer(channel, transfer, payload) {
             Ok(()) => {}
@@ -57,11 +57,6 @@ impl Running {
             Err(failure) => return Err(failure),
         }
         Ok(Taken::Frame)
-    }
-
-    fn unattached_transfer(&mut self, _channel: u16, transfer: &Transfer<'_>, _payload: &[u8]) -> Outcome {
-        let text = format!("Unknown link handle: {}", transfer.handle);
-        Err(Failure::session(conditions::UNATTACHED_HANDLE, text))
     }
 
     /// The session's window has one frame less. While alarms close it a client that has not heard of that may send what it still could.

@@ -83,6 +83,7 @@ impl Running {
                 self.delete_dynamic(inlet.dynamic)
             }
             Link::Receiver(receiver) => self.release_receiver(channel, receiver),
+            Link::Requests(_) | Link::Answers(_) => Vec::new(),
         }
     }
 
@@ -137,7 +138,7 @@ impl Running {
     /// Queues of these links are deleted, and messages were too large for others: the client is told.
     pub(crate) fn heed_news(&mut self) {
         let mut output = self.sink.outbox.lock();
-        let gone = std::mem::take(&mut output.state().gone);
+        let mut gone = std::mem::take(&mut output.state().gone);
         drop(output);
         let channels = self.channels();
         for channel in channels {
@@ -150,6 +151,7 @@ impl Running {
             }
             for (handle, outlet) in ended {
                 if gone.contains(&outlet) {
+                    gone.retain(|other| *other != outlet);
                     let name = self.settlements.queue(outlet).map(|queue| queue.name().to_vec());
                     let name = String::from_utf8_lossy(name.as_deref().unwrap_or_default()).into_owned();
                     let text =
@@ -168,6 +170,15 @@ impl Running {
                 self.end_with(channel, &trouble);
             }
         }
+        self.keep_unheard(gone);
+    }
+
+    /// A link whose queue went while it was being attached hears of it afterwards.
+    fn keep_unheard(&mut self, mut gone: Vec<u32>) {
+        let mut output = self.sink.outbox.lock();
+        let side = output.state();
+        gone.retain(|outlet| side.outlet(*outlet).is_some_and(|outlet| !outlet.announced));
+        side.gone.append(&mut gone);
     }
 
     /// The connection ends: everything is given back.

@@ -14,6 +14,7 @@ use wire::amqp10::{Begin, Frame, Map, Performative, Symbols, conditions, decode_
 use super::deliver::{OUTGOING_WINDOW, SessionOutput, Sink};
 use super::errors::{Failure, Outcome, Trouble};
 use super::link::{INCOMING_WINDOW_MAX, Links, SessionState};
+use super::management::Request;
 use super::settings::Settings;
 use crate::budget::Share;
 use crate::refusals::channel_text;
@@ -26,6 +27,8 @@ const PRESSED_BYTES_MAX: usize = 8 << 20;
 pub(crate) enum Awaited {
     /// A queue takes a consumer, or refuses it.
     Consumed { call: Call<Result<(), Refused>>, queue: Arc<Queue>, receiver: Attached },
+    /// A request to the management node has no answer yet.
+    Managed(Box<Request>),
     /// Consumers have left their queues; then this is written.
     Left { calls: Vec<Call<()>>, answer: Vec<u8> },
 }
@@ -74,6 +77,8 @@ pub(crate) struct Running {
     pub(crate) pressed_bytes: usize,
     pub(crate) output_full: bool,
     pub(crate) is_alarmed: bool,
+    /// The management node was attached: transfers may read or change metadata.
+    pub(crate) manages: bool,
     /// Links that have sent since their credit was last looked at.
     pub(crate) active: Vec<(u16, u32)>,
     /// Scratch.
@@ -248,6 +253,7 @@ impl Running {
                 Poll::Pending => self.awaited = Some(Awaited::Consumed { call, queue, receiver }),
                 Poll::Ready(result) => self.consumed(&queue, receiver, result),
             },
+            Some(Awaited::Managed(request)) => self.poll_request(request, cx),
             Some(Awaited::Left { mut calls, answer }) => {
                 calls.retain_mut(|call| Pin::new(call).poll(cx).is_pending());
                 if calls.is_empty() {

@@ -255,9 +255,12 @@ impl Session {
                 );
                 return Err(Failure::connection(conditions::FRAMING_ERROR, text));
             }
-            // Attach, and close: what reads or changes metadata, or comes at the end of everything else.
+            // What reads or changes metadata waits while that takes long; open and close are not of a session.
             match frame.body {
-                [0x00, 0x53, 0x12, ..] if self.broker.long_changes().is_on() => {
+                [0x00, 0x53, descriptor, ..]
+                    if (*descriptor == 0x12 || (*descriptor == 0x14 && running.manages))
+                        && self.broker.long_changes().is_on() =>
+                {
                     self.awaits_metadata = true;
                     return Ok(Taken::Wait);
                 }
@@ -273,10 +276,6 @@ impl Session {
                 self.release();
                 Close { error: None }.encode_frame(0, self.outbox.lock().bytes());
                 self.enter(Phase::Draining);
-            }
-            (Phase::Running, Performative::Attach(_)) => {
-                let running = self.running.as_mut().expect("a connection in this phase runs");
-                return running.frame(frame);
             }
             (phase, other) => {
                 let text = format!("unexpected frame {} in connection state {}", other.name(), phase.name());
@@ -326,7 +325,7 @@ impl Session {
             info.frame_max = self.settings.frame_size_max;
             info.channel_max = self.limits.channel_max;
             info.heartbeat_s = self.settings.heartbeat_s;
-            info.user_provided_name = Some(open.container_id.to_owned());
+            info.container_id = Some(open.container_id.to_owned());
             info.client_properties = client_properties(open);
         }
         let name = user.name.clone();
@@ -358,6 +357,7 @@ impl Session {
             pressed_bytes: 0,
             output_full: false,
             is_alarmed: false,
+            manages: false,
             active: Vec::new(),
             resumable: Vec::new(),
             properties: Vec::new(),
@@ -510,3 +510,6 @@ fn client_properties(open: &Open<'_>) -> Vec<u8> {
     }
     table.into_raw()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+// Connections, sessions and links over AMQP 1.0: refusals, dynamic nodes, replies, and the management node.
+"use strict";
+const { test, before, after } = require("node:test");
+const assert = require("node:assert");
+const { connect, sender, send, receiver, legacy, once, fresh, pause, refusal, rhea } = require("./link.js");
+
+let connection;
+let old;
+before(async () => {
+  connection = await connect();
+  old = await legacy();
+});
+after(async () => {
+  connection.close();
+  await old.close();
+});
+
+const refused = (promise, condition, description) =>
+  assert.rejects(promise, (error) => {
+    assert.deepStrictEqual([error.condition, error.message], [condition, description]);
+    return true;
+  });
+
+/** The error with which the broker ends a connection. */
+async function ended(connection) {
+  for (let tries = 0; tries < 50 && !connection.error; tries++) await pause(20);
+  throw new Error(String(connection.error && connection.error.description));
+}
+
+test("a wrong password and an unknown vhost are refused", async () => {
+  await assert.rejects(connect({ password: "wrong" }), /not connected/);
+  await assert.rejects(connect({ hostname: "vhost:none" }).then(ended), /vhost none not found|not connected: disconnected/);
+  const chosen = await connect({ hostname: "vhost:/" });
+  assert.ok(chosen.is_open());
+  chosen.close();
+});
+
+test("a client may begin with ANONYMOUS", async () => {
+  const anonymous = await connect({ username: "anonymous", password: undefined });
+  assert.ok(anonymous.is_open());
+  anonymous.close();
+});
+
+test("links are refused in RabbitMQ's words", async () => {
+  await refused(sender(connection, "/queues/none"), "amqp:not-found", "no queue 'none' in vhost '/'");
+  await refused(sender(connection, "/exchanges/none/k"), "amqp:not-found", "no exchange 'none' in vhost '/'");
+  await refused(receiver(connection, "/queues/none"), "amqp:not-found", "no queue 'none' in vhost '/'");
+  await refused(
+    sender(connection, "/queue/old"),
+    "amqp:invalid-field",
+    'Attach refused: {amqp_address_v1_not_permitted,{utf8,<<"/queue/old">>}}',
+  );
+  await refused(
+    sender(connection, "/exchanges/"),
+    "amqp:invalid-field",
+    'Attach refused: {bad_address_string,<<"/exchanges/">>}',
+  );
+});
+
+test("links of a queue end with it", async () => {
+  const name = fresh("ends");
+  await old.channel.assertQueue(name);
+  const { link } = await receiver(connection, `/queues/${name}`);
+  const ended = once(link, "receiver_error");
+  await old.channel.deleteQueue(name);
+  await ended;
+  assert.strictEqual(refusal(link).condition, "amqp:resource-deleted");
+});
+
+test("an exclusive queue of another connection is locked", async () => {
+  const name = fresh("exclusive");
+  await old.channel.assertQueue(name, { exclusive: true });
+  await refused(
+    receiver(connection, `/queues/${name}`),
+    "amqp:resource-locked",
+    `cannot obtain exclusive access to locked queue '${name}' in vhost '/'`,
+  );
+});
+
+test("a dynamic source is a queue that goes with its link", async () => {
+  const { link, next } = await receiver(connection, { dynamic: true, capabilities: ["temporary-queue"] });
+  const { address } = link.source;
+  const out = await sender(connection, address);
+  assert.strictEqual((await send(out, { body: "1" })).name, "accepted");
+  link.add_credit(1);
+  const { message, delivery } = await next();
+  assert.strictEqual(message.body, "1");
+  delivery.accept();
+  link.close();
+  await once(link, "receiver_close");
+  await pause(50);
+  await assert.rejects(sender(connection, address), /no queue/);
+});
+
+test("replies come straight to their requester", async () => {
+  const { link, next } = await receiver(
+    connection,
+    { dynamic: true, capabilities: ["rabbitmq:volatile-queue"], expiry_policy: "link-detach" },
+    { snd_settle_mode: 1 },
+  );
+  link.add_credit(1);
+  const out = await sender(connection, {});
+  assert.strictEqual((await send(out, { to: link.source.address, body: "reply" })).name, "accepted");
+  assert.strictEqual((await next()).message.body, "reply");
+});
+
+/** Requests to the management node. */
+async function management() {
+  const pair = { name: fresh("pair"), properties: { paired: true }, snd_settle_mode: 1 };
+  const node = { address: "/management", durable: 0, expiry_policy: "link-detach" };
+  const answers = await receiver(connection, node, { ...pair, target: { address: "$me" } });
+  answers.link.add_credit(50);
+  // Rhea knows links by their names, and both halves have the same one.
+  answers.link.session.links[`${pair.name} answers`] = answers.link;
+  const requests = await sender(connection, node, { ...pair, source: { address: "$me" } });
+  let id = 0;
+  return async (subject, to, body = null) => {
+    requests.send({ message_id: ++id, subject, to, reply_to: "$me", body });
+    const { message } = await answers.next();
+    assert.strictEqual(Number(message.correlation_id), id);
+    return { status: message.subject, body: message.body };
+  };
+}
+
+test("queues, exchanges and bindings are managed over the management node", async () => {
+  const ask = await management();
+  const [queue, exchange] = [fresh("managed"), fresh("x")];
+  const declared = await ask("PUT", `/queues/${queue}`, { durable: true, arguments: { "x-queue-type": "quorum" } });
+  assert.strictEqual(declared.status, "201");
+  assert.deepStrictEqual([declared.body.name, declared.body.type, Boolean(declared.body.durable)], [queue, "quorum", true]);
+  assert.strictEqual((await ask("PUT", `/queues/${queue}`, { arguments: { "x-queue-type": "quorum" } })).status, "200");
+  const conflict = await ask("PUT", `/queues/${queue}`, { auto_delete: true, arguments: { "x-queue-type": "quorum" } });
+  assert.deepStrictEqual(conflict, {
+    status: "409",
+    body: `inequivalent arg 'auto_delete' for queue '${queue}' in vhost '/': received 'true' but current is 'false'`,
+  });
+  assert.strictEqual((await ask("PUT", `/exchanges/${exchange}`, { type: "topic" })).status, "204");
+  const binding = { source: exchange, destination_queue: queue, binding_key: "a.*", arguments: {} };
+  assert.strictEqual((await ask("POST", "/bindings", binding)).status, "204");
+  const listed = await ask("GET", `/bindings?src=${exchange}&dstq=${queue}&key=a.%2A`);
+  assert.strictEqual(listed.body.length, 1);
+  const out = await sender(connection, `/exchanges/${exchange}/a.b`);
+  await send(out, { body: "1" });
+  const found = await ask("GET", `/queues/${queue}`);
+  assert.deepStrictEqual([found.status, Number(found.body.message_count)], ["200", 1]);
+  const purged = await ask("DELETE", `/queues/${queue}/messages`);
+  assert.deepStrictEqual([purged.status, Number(purged.body.message_count)], ["200", 1]);
+  assert.strictEqual((await ask("DELETE", listed.body[0].location)).status, "204");
+  assert.strictEqual((await send(out, { body: "2" })).name, "released");
+  assert.strictEqual((await ask("DELETE", `/exchanges/${exchange}`)).status, "204");
+  assert.strictEqual((await ask("DELETE", `/queues/${queue}`)).status, "200");
+  assert.deepStrictEqual(await ask("GET", `/queues/${queue}`), {
+    status: "404",
+    body: `queue '${queue}' in vhost '/' not found`,
+  });
+  assert.strictEqual((await ask("PUT", "/queues/amq.mine", {})).status, "403");
+  assert.strictEqual((await ask("PUT", "/queues/", {})).status, "400");
+});
+
+test("a silent client hears from the broker", async () => {
+  const quiet = await connect({ idle_time_out: 1000 });
+  await pause(2500);
+  assert.ok(quiet.is_open());
+  quiet.close();
+});

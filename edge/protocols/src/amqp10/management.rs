@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use wire::amqp10::{
-    Attach, AttachTarget, Flow, Map, ReceiverSettleMode, Role, SectionKind, Sections, SenderSettleMode,
+    Attach, AttachTarget, Flow, Map, ReceiverSettleMode, Role, SectionError, Sections, SenderSettleMode,
     Symbols, Transfer, Value, conditions, encode_delivery,
 };
 
@@ -26,6 +26,8 @@ use answer::{Answer, ReplyTo};
 pub(crate) use resources::Asked;
 
 const NODE: &str = "/management";
+/// A body section that is null.
+const NO_BODY: &[u8] = &[0x00, 0x53, 0x77, 0x40];
 const CREDIT_MAX: u32 = 8;
 /// Frames of answers belong to no consumer.
 const NOBODY: u32 = u32::MAX;
@@ -175,10 +177,13 @@ impl Running {
             self.grant(channel, transfer.handle, delivery_count);
         }
         self.submit();
-        let sections = Sections::scan(payload)
-            .ok()
-            .filter(|sections| sections.validate().is_ok() && sections.body_kind() == SectionKind::Value);
-        let Some(sections) = sections else {
+        // Some clients leave the body out where there is nothing to say.
+        let with_body = [payload, NO_BODY].concat();
+        let sections = match Sections::scan(payload) {
+            Err(SectionError::NoBody) => Sections::scan(&with_body),
+            scanned => scanned,
+        };
+        let Some(sections) = sections.ok().filter(|sections| sections.validate().is_ok()) else {
             return refuse(conditions::DECODE_ERROR, "failed to parse a request to the management node");
         };
         let reply_to = ReplyTo::of(&sections);

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use broker::{
-    ConsumeRequest, ConsumerId, ConsumerSpec, Permission, PublishChannel, Queue, QueueDeclare, Refused,
+    ConsumeRequest, ConsumerId, ConsumerSpec, Kind, Permission, PublishChannel, Queue, QueueDeclare, Refused,
     Resource,
 };
 use message::{Table, TableBuf, Value as Value091};
@@ -293,8 +293,16 @@ impl Running {
         check_outcomes(source)?;
         let address = source.address.unwrap_or_default();
         let queue = parse_source(address).ok_or_else(|| bad_address(address))?;
-        if self.principal.vhost.queue(&queue).is_none() {
-            return Err(Refused::NotFound(Resource::queue(self.principal.vhost.name(), &queue)).into());
+        match self.principal.vhost.queue(&queue) {
+            None => {
+                return Err(Refused::NotFound(Resource::queue(self.principal.vhost.name(), &queue)).into());
+            }
+            // Its consumers are served by prefetch only.
+            Some(found) if found.queue_kind() == Kind::Stream => {
+                let text = "links that receive from a stream are not supported yet";
+                return Err(Failure::link(conditions::NOT_IMPLEMENTED, text));
+            }
+            Some(_) => {}
         }
         Ok(Spring { queue, address: None, is_dynamic: false })
     }

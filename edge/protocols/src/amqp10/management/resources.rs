@@ -222,8 +222,9 @@ fn write_queue(writer: &mut Writer<'_>, queue: &Queue, counts: &QueueCounts, nod
         }
         writer.string(b"type");
         writer.string(match queue.queue_kind() {
-            broker::Kind::Classic => b"classic",
+            broker::Kind::Classic => &b"classic"[..],
             broker::Kind::Quorum => b"quorum",
+            broker::Kind::Stream => b"stream",
         });
         writer.string(b"arguments");
         arguments::write(writer, queue.arguments().as_table());

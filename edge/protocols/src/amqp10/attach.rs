@@ -9,13 +9,13 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use broker::{
-    ConsumeRequest, ConsumerId, ConsumerSpec, Kind, Permission, PublishChannel, Queue, QueueDeclare, Refused,
-    Resource,
+    ConsumeRequest, ConsumerId, ConsumerSpec, DeclaredQueue, Kind, Permission, PublishChannel, Queue,
+    QueueDeclare, Refused, Resource,
 };
 use message::{Table, TableBuf, Value as Value091};
 use wire::amqp10::{
-    Attach, AttachTarget, DeliveryState, Map, ReceiverSettleMode, Released, Role, SenderSettleMode, Source,
-    Symbol, Symbols, Target, Value, conditions,
+    Attach, AttachTarget, DeliveryState, FRAME_HEADER_BYTES, Map, Performative, ReceiverSettleMode, Released,
+    Role, SenderSettleMode, Source, Symbol, Symbols, Target, Value, conditions,
 };
 
 use super::address::{Way, of_queue, parse_source, parse_target};
@@ -53,10 +53,15 @@ impl Running {
             return Err(Failure::session(conditions::HANDLE_IN_USE, text));
         }
         self.submit();
+        self.attach_node(channel, attach, None)
+    }
+
+    /// Makes a link, to the queue that was declared for it if it is a dynamic one.
+    fn attach_node(&mut self, channel: u16, attach: &Attach<'_>, made: Option<Box<[u8]>>) -> Outcome {
         let attached = check(attach).and_then(|()| match attach.role {
             _ if management::is_wanted(attach) => self.attach_management(channel, attach),
-            Role::Sender => self.attach_inlet(channel, attach),
-            Role::Receiver => self.attach_receiver(channel, attach),
+            Role::Sender => self.attach_inlet(channel, attach, made),
+            Role::Receiver => self.attach_receiver(channel, attach, made),
         });
         match attached {
             Err(Failure::Link(trouble)) => {
@@ -64,6 +69,32 @@ impl Running {
                 Ok(())
             }
             other => other,
+        }
+    }
+
+    /// The queue of a dynamic node is declared, or not: the attach goes on.
+    pub(crate) fn declared(
+        &mut self,
+        channel: u16,
+        frame: &[u8],
+        queue: Box<[u8]>,
+        done: Result<(), Refused>,
+    ) {
+        let Ok((Performative::Attach(attach), _)) = Performative::decode(frame) else { return };
+        let attached = match done {
+            Ok(()) => self.attach_node(channel, &attach, Some(queue)),
+            Err(refused) => match Failure::from(refused) {
+                Failure::Link(trouble) => {
+                    self.refuse(channel, &attach, &trouble);
+                    Ok(())
+                }
+                failure => Err(failure),
+            },
+        };
+        if let Err(Failure::Session(trouble) | Failure::Link(trouble) | Failure::Connection(trouble)) =
+            attached
+        {
+            self.end_with(channel, &trouble);
         }
     }
 
@@ -88,7 +119,7 @@ impl Running {
     }
 
     /// A link on which the client sends.
-    fn attach_inlet(&mut self, channel: u16, attach: &Attach<'_>) -> Outcome {
+    fn attach_inlet(&mut self, channel: u16, attach: &Attach<'_>, made: Option<Box<[u8]>>) -> Outcome {
         let Some(AttachTarget::Target(target)) = attach.target else {
             return Err(Failure::link(conditions::INVALID_FIELD, "Attach refused: target_required"));
         };
@@ -99,7 +130,7 @@ impl Running {
                 let text = format!("Dynamic target not supported: {target:?}");
                 return Err(Failure::link(conditions::NOT_IMPLEMENTED, text));
             }
-            let queue = self.declare_dynamic()?;
+            let Some(queue) = made else { return self.declare_dynamic(channel, attach) };
             address = Some(of_queue(&queue));
             dynamic = Some(queue);
         }
@@ -164,7 +195,7 @@ impl Running {
     }
 
     /// A link on which the client receives.
-    fn attach_receiver(&mut self, channel: u16, attach: &Attach<'_>) -> Outcome {
+    fn attach_receiver(&mut self, channel: u16, attach: &Attach<'_>, made: Option<Box<[u8]>>) -> Outcome {
         let Some(source) = attach.source else {
             return Err(Failure::link(conditions::INVALID_FIELD, "Attach refused: source_required"));
         };
@@ -172,7 +203,7 @@ impl Running {
         if is_reply_source(&source, settled) {
             return self.attach_replies(channel, attach, &source);
         }
-        let spring = self.spring(&source)?;
+        let Some(spring) = self.spring(&source, made)? else { return self.declare_dynamic(channel, attach) };
         let address = spring.address.as_deref().or(source.address);
         let answered = Source {
             address,
@@ -280,15 +311,14 @@ impl Running {
         queue.resume(self.consumer(token));
     }
 
-    /// Where a link gets its messages.
-    fn spring(&mut self, source: &Source<'_>) -> Outcome<Spring> {
+    /// Where a link gets its messages; `None` if its queue has to be declared first.
+    fn spring(&self, source: &Source<'_>, made: Option<Box<[u8]>>) -> Outcome<Option<Spring>> {
         if source.dynamic {
             if source.address.is_some() || !source.capabilities.contains(TEMPORARY_QUEUE) {
                 let text = format!("Dynamic source not supported: {source:?}");
                 return Err(Failure::link(conditions::NOT_IMPLEMENTED, text));
             }
-            let queue = self.declare_dynamic()?;
-            return Ok(Spring { address: Some(of_queue(&queue)), queue, is_dynamic: true });
+            return Ok(made.map(|queue| Spring { address: Some(of_queue(&queue)), queue, is_dynamic: true }));
         }
         check_outcomes(source)?;
         let address = source.address.unwrap_or_default();
@@ -304,7 +334,7 @@ impl Running {
             }
             Some(_) => {}
         }
-        Ok(Spring { queue, address: None, is_dynamic: false })
+        Ok(Some(Spring { queue, address: None, is_dynamic: false }))
     }
 
     /// Direct reply-to: a link without a queue.
@@ -332,8 +362,8 @@ impl Running {
         Ok(())
     }
 
-    /// Declares an exclusive queue for a link, with a name of the broker's choice.
-    fn declare_dynamic(&mut self) -> Outcome<Box<[u8]>> {
+    /// Declares an exclusive queue for a link, with a name of the broker's choice. The attach goes on when it is there.
+    fn declare_dynamic(&mut self, channel: u16, attach: &Attach<'_>) -> Outcome {
         let declare = QueueDeclare {
             name: b"",
             durable: true,
@@ -341,7 +371,12 @@ impl Running {
             auto_delete: false,
             arguments: Table::from_raw(&[]),
         };
-        Ok(self.broker.declare_queue(&self.principal, declare)?.name)
+        let DeclaredQueue { name, counts } = self.broker.declare_queue(&self.principal, declare)?;
+        let mut frame = Vec::new();
+        attach.encode_frame(channel, &mut frame);
+        let frame = frame.split_off(FRAME_HEADER_BYTES);
+        self.awaited = Some(Awaited::Declared { call: counts, channel, queue: name, frame });
+        Ok(())
     }
 }
 

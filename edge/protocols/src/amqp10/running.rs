@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
-use broker::{Broker, Call, ConsumerId, Principal, Publisher, Queue, Refused};
+use broker::{Broker, Call, ConsumerId, Principal, Publisher, Queue, QueueCounts, Refused};
 use wire::amqp10::{Begin, Frame, Map, Performative, Symbols, conditions, decode_transfer};
 
 use super::deliver::{OUTGOING_WINDOW, SessionOutput, Sink};
@@ -27,6 +27,8 @@ const PRESSED_BYTES_MAX: usize = 8 << 20;
 pub(crate) enum Awaited {
     /// A queue takes a consumer, or refuses it.
     Consumed { call: Call<Result<(), Refused>>, queue: Arc<Queue>, receiver: Attached },
+    /// The queue of a dynamic node is declared; then its attach, the body of a frame, goes on.
+    Declared { call: Call<Result<QueueCounts, Refused>>, channel: u16, queue: Box<[u8]>, frame: Vec<u8> },
     /// A request to the management node has no answer yet.
     Managed(Box<Request>),
     /// Consumers have left their queues; then this is written.
@@ -234,6 +236,10 @@ impl Running {
             self.renew();
         }
         self.poll_awaited(cx);
+        if self.awaited.is_some() {
+            // What was awaited may have led to something else, which has to know whom to wake.
+            self.poll_awaited(cx);
+        }
         // Asked again by the frame that waits for it.
         self.awaits_room = false;
         if self.publisher_full {
@@ -252,6 +258,11 @@ impl Running {
             Some(Awaited::Consumed { mut call, queue, receiver }) => match Pin::new(&mut call).poll(cx) {
                 Poll::Pending => self.awaited = Some(Awaited::Consumed { call, queue, receiver }),
                 Poll::Ready(result) => self.consumed(&queue, receiver, result),
+            },
+            Some(Awaited::Declared { mut call, channel, queue, frame }) => match Pin::new(&mut call).poll(cx)
+            {
+                Poll::Pending => self.awaited = Some(Awaited::Declared { call, channel, queue, frame }),
+                Poll::Ready(done) => self.declared(channel, &frame, queue, done.map(drop)),
             },
             Some(Awaited::Managed(request)) => self.poll_request(request, cx),
             Some(Awaited::Left { mut calls, answer }) => {

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use broker::{
     BindRequest, Broker, Call, Commit, DeletedQueue, DestinationName, ExchangeDeclare, Permission, Principal,
-    Queue, QueueCounts, QueueDeclare, Refused,
+    Queue, QueueCounts, QueueDeclare, Refused, Resource, Vhost,
 };
 use message::{Table, TableBuf};
 use wire::amqp10::{Map, Sections, Value, Writer};
@@ -36,7 +36,8 @@ pub(crate) enum Asked {
     /// A queue is declared, or looked at.
     Queue {
         status: &'static str,
-        queue: Arc<Queue>,
+        vhost: Arc<Vhost>,
+        name: Box<[u8]>,
         call: Call<std::result::Result<QueueCounts, Refused>>,
         node: Arc<str>,
     },
@@ -70,11 +71,15 @@ impl Asked {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<std::result::Result<Answer, Failure>> {
         let answered = match self {
             Asked::Known(known) => Ok(known.clone()),
-            Asked::Queue { status, queue, call, node } => match poll(call, cx) {
+            Asked::Queue { status, vhost, name, call, node } => match poll(call, cx) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(counts)) => {
-                    Ok(Answer::with(status, |writer| write_queue(writer, queue, &counts, node)))
-                }
+                // A queue that is declared is found by its name when that is answered.
+                Poll::Ready(Ok(counts)) => match vhost.queue(name) {
+                    Some(queue) => {
+                        Ok(Answer::with(status, |writer| write_queue(writer, &queue, &counts, node)))
+                    }
+                    None => Err(Refused::NotFound(Resource::queue(vhost.name(), name))),
+                },
                 Poll::Ready(Err(error)) => Err(error),
             },
             Asked::Deleted(call) => match poll(call, cx) {
@@ -173,7 +178,8 @@ fn look_at_queue(broker: &Broker, principal: &Principal, name: &[u8]) -> Result<
         other => refused(other, "400"),
     })?;
     let node = broker.options().node_name.as_str().into();
-    Ok(Asked::Queue { status: "200", queue: found.queue, call: found.counts, node })
+    let vhost = principal.vhost.clone();
+    Ok(Asked::Queue { status: "200", vhost, name: found.name, call: found.counts, node })
 }
 
 fn put_queue(broker: &Broker, principal: &Principal, name: &[u8], body: Map<'_>) -> Result<Asked> {
@@ -196,7 +202,8 @@ fn put_queue(broker: &Broker, principal: &Principal, name: &[u8], body: Map<'_>)
     let declare = QueueDeclare { name, durable, exclusive, auto_delete, arguments: table.as_table() };
     let declared = broker.declare_queue(principal, declare).map_err(|error| refused(error, "409"))?;
     let node = broker.options().node_name.as_str().into();
-    Ok(Asked::Queue { status, queue: declared.queue, call: declared.counts, node })
+    let vhost = principal.vhost.clone();
+    Ok(Asked::Queue { status, vhost, name: declared.name, call: declared.counts, node })
 }
 
 fn write_queue(writer: &mut Writer<'_>, queue: &Queue, counts: &QueueCounts, node: &str) {

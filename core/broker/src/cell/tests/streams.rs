@@ -55,7 +55,6 @@ fn consume(broker: &Broker, principal: &Principal, offset: i64, prefetch: u32) -
         channel: 1,
         ack_required: true,
         prefetch,
-        by_credit: false,
         priority: 0,
         exclusive: false,
         by_credit: false,

@@ -69,8 +69,8 @@ pub struct Recovery<K> {
     base: Option<((u64, u64), Position)>,
     /// By index. There may be gaps until the last record is read.
     entries: BTreeMap<u64, Stored>,
-    /// Index and term of what must be the last entry at least.
-    expected_last: (u64, u64),
+    /// The index of what must be the last entry at least.
+    expected_last: u64,
     commit: u64,
     vote: (u64, ReplicaId),
     applied: (u64, u64),
@@ -87,7 +87,7 @@ impl<K: Kernel> Recovery<K> {
             settings,
             base: None,
             entries: BTreeMap::new(),
-            expected_last: (0, 0),
+            expected_last: 0,
             commit: 0,
             vote: (0, ReplicaId::NONE),
             applied: (0, 0),
@@ -150,7 +150,7 @@ impl<K: Kernel> Recovery<K> {
             return Err(RecoveryError::Missing { index, reason: "a later one is there" });
         }
         let last = self.entries.last_key_value().map_or(base, |(index, stored)| (*index, stored.head.term));
-        if last.0 < self.expected_last.0 && last.1 <= self.expected_last.1 {
+        if last.0 < self.expected_last {
             let index = last.0 + 1;
             return Err(RecoveryError::Missing { index, reason: "the checkpoint was written after it" });
         }
@@ -196,6 +196,7 @@ impl<K: Kernel> Recovery<K> {
             // A gap in front is none in the end: older files are gone, and what was in them comes again or does not count.
             _ => {
                 self.entries.split_off(&index);
+                self.expected_last = self.expected_last.min(index);
                 self.entries.insert(index, stored);
             }
         }
@@ -216,7 +217,7 @@ impl<K: Kernel> Recovery<K> {
             self.apply.push(Apply::State { index, term, state });
         }
         self.base = Some((record.applied, at));
-        self.expected_last = record.last;
+        self.expected_last = record.last.0;
         self.entries = self.entries.split_off(&(record.applied.0 + 1));
         self.advance()
     }

@@ -441,7 +441,7 @@ impl Alarms {
                     "{name} resource limit alarm set: connections that publish are blocked until it clears"
                 ),
                 (true, false) => {
-                    tracing::warn!("{name} resource limit alarm cleared: connections may publish again")
+                    tracing::warn!("{name} resource limit alarm cleared: connections may publish again");
                 }
                 _ => {}
             }

@@ -184,7 +184,7 @@ pub(crate) fn apply(
             text.split(',').map(str::trim).partition(|part| LogFilter::level(part).is_ok());
         match levels.last() {
             Some(level) => {
-                options.log.console.filter = LogFilter::level(level).map_err(|reason| wrong(LOG, reason))?
+                options.log.console.filter = LogFilter::level(level).map_err(|reason| wrong(LOG, reason))?;
             }
             None if others.iter().any(|part| part.contains('=') || part.ends_with("color")) => {}
             None => return Err(wrong(LOG, "expected a level: debug, info, warning, error or none".into())),

@@ -8,7 +8,7 @@ fn by_credit(token: u32) -> ConsumerSpec {
 }
 
 fn id(token: u32) -> ConsumerId {
-    ConsumerId { connection: ConnectionId(1), token }
+    ConsumerId { connection: ConnectionId::alone(1), token }
 }
 
 impl BenchOf<Classic> {

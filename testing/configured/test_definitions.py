@@ -15,7 +15,7 @@ def queue(name, **arguments):
 
 BASE = {"users": [USER], "vhosts": [VHOST], "permissions": [PERMISSION], "queues": [queue("q")]}
 UNSUPPORTED = BASE | {
-    "queues": [queue("q"), queue("qq", **{"x-queue-type": "quorum"}), queue("s", **{"x-queue-type": "stream"})],
+    "queues": [queue("q"), queue("qq", **{"x-queue-type": "quorum"}), queue("s", **{"x-queue-type": "x-odd"})],
     "policies": [{"vhost": "/", "name": "p", "pattern": ".*", "apply-to": "all", "definition": {"ha-mode": "all"}, "priority": 0}],
     "bindings": [
         {"source": "amq.direct", "vhost": "/", "destination": d, "destination_type": "queue", "routing_key": "k"}
@@ -58,7 +58,7 @@ def test_the_newer_key_and_a_folder(server, file, tmp_path):
         ("[]", "not a JSON object"),
         (BASE | {"queues": [queue("q", **{"x-max-length": -1})]}, "queue 'q'"),
         (BASE | {"permissions": [PERMISSION | {"vhost": "nowhere"}]}, "vhost 'nowhere' does not exist"),
-        (UNSUPPORTED, "1 stream, 1 binding, 1 policy, which Warren does not have yet"),
+        (UNSUPPORTED, "1 queue, 1 binding, 1 policy, which Warren does not have yet"),
     ],
 )
 def test_a_broken_file_stops_the_start(prepared, file, document, problem):
@@ -75,7 +75,7 @@ def test_a_missing_file_stops_the_start(prepared):
 def test_what_warren_does_not_have_may_be_left_out(server, file):
     server = server(f"load_definitions = {file(UNSUPPORTED)}\nwarren.definitions.skip_unsupported = true")
     assert sorted(line["name"] for line in server.listed("list_queues", "name")) == ["q", "qq"]
-    assert "skipped: stream 's' in vhost '/'" in server.process.log_tail(100)
+    assert "skipped: queue 's' in vhost '/': type 'x-odd'" in server.process.log_tail(100)
 
 
 def test_unchanged_definitions_may_be_skipped(server, file):
@@ -92,7 +92,7 @@ def test_unchanged_definitions_may_be_skipped(server, file):
 def test_an_import_by_command_refuses_or_lists_what_it_leaves_out(server, file):
     server, path = server(), str(file(UNSUPPORTED))
     code, _, error = server.ctl("import_definitions", path)
-    assert code == 65 and "1 stream, 1 binding, 1 policy" in error and "--skip-unsupported" in error
+    assert code == 65 and "1 queue, 1 binding, 1 policy" in error and "--skip-unsupported" in error
     assert server.listed("list_queues", "name") == []
     out = server.do("import_definitions", "--skip-unsupported", path)
     header, *rows = out.splitlines()
@@ -100,7 +100,7 @@ def test_an_import_by_command_refuses_or_lists_what_it_leaves_out(server, file):
     assert sorted(rows) == [
         "binding\t/\tamq.direct -> s\tone of its ends is skipped",
         "policy\t/\tp\tsettings ha-mode",
-        "stream\t/\ts\t",
+        "queue\t/\ts\ttype 'x-odd'",
         "traffic\t/\tamq.direct\t1 binding left out; others with the same keys stay",
     ]
     assert sorted(line["name"] for line in server.listed("list_queues", "name")) == ["q", "qq"]

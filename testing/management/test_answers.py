@@ -88,6 +88,6 @@ def test_files_of_the_web_ui_come_as_the_client_takes_them(api):
 def test_the_reference_names_the_parameters_of_routes_that_are_no_lists(api):
     paths = api.get("/api/openapi.json")["paths"]
     names = lambda method, path: [one["name"] for one in paths[path][method]["parameters"] if one["in"] == "query"]
-    assert names("post", "/api/definitions") == ["skip_unsupported"] and names("get", "/api/definitions") == ["download"]
+    assert names("post", "/api/definitions") == ["skip_unsupported", "report"] and names("get", "/api/definitions") == ["download"]
     assert names("delete", "/api/queues/{vhost}/{name}") == ["if-unused", "if-empty"]
     assert "pagination" in names("get", "/api/queues") and names("get", "/api/whoami") == ["permissions"]

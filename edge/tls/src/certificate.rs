@@ -196,10 +196,15 @@ fn attribute(attribute: &AttributeTypeAndValue<'_>) -> String {
     }
 }
 
+/// A value as text. Bytes of other kinds of strings are shown as `#` and hexadecimal digits: taken for text they might be the name of
+/// another user.
 fn value_of(attribute: &AttributeTypeAndValue<'_>) -> String {
     match attribute.as_str() {
         Ok(text) => text.to_owned(),
-        Err(_) => String::from_utf8_lossy(attribute.as_slice()).into_owned(),
+        Err(_) => {
+            let digits = attribute.as_slice().iter().map(|byte| format!("{byte:02x}"));
+            std::iter::once("#".to_owned()).chain(digits).collect()
+        }
     }
 }
 

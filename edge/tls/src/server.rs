@@ -154,7 +154,9 @@ pub fn server_config(options: &ServerOptions) -> Result<ServerMaterial, TlsError
         .map_err(|error| {
             TlsError::Option(format!("the versions and cipher suites do not fit together: {error}"))
         })?;
-    let builder = match client_verifier(options, &provider)? {
+    let verifier = client_verifier(options, &provider)?;
+    let asks_for_certificates = verifier.is_some();
+    let builder = match verifier {
         Some(verifier) => builder.with_client_cert_verifier(verifier),
         None => builder.with_no_client_auth(),
     };
@@ -162,9 +164,13 @@ pub fn server_config(options: &ServerOptions) -> Result<ServerMaterial, TlsError
     config.ignore_client_order = options.honor_cipher_order;
     // A million resumable sessions in memory are none: tickets hold them at the client.
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new()
-        .map_err(|error| TlsError::Option(format!("no keys for session tickets: {error}")))?;
-    config.send_tls13_tickets = 1;
+    // A ticket would vouch for a client's certificate that has ended or was revoked since: each handshake looks at it anew.
+    config.send_tls13_tickets = 0;
+    if !asks_for_certificates {
+        config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new()
+            .map_err(|error| TlsError::Option(format!("no keys for session tickets: {error}")))?;
+        config.send_tls13_tickets = 1;
+    }
     Ok(ServerMaterial { config: Arc::new(config), certificates })
 }
 

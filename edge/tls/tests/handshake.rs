@@ -146,6 +146,17 @@ fn a_client_that_shows_a_good_certificate_is_known() {
 }
 
 #[test]
+fn who_shows_a_certificate_gets_no_ticket_that_outlives_it() {
+    let files = Files::new();
+    let tickets = |options: &ServerOptions| {
+        let config = server_config(options).unwrap().config;
+        (config.ticketer.enabled(), config.send_tls13_tickets)
+    };
+    assert_eq!(tickets(&files.server()), (true, 1));
+    assert_eq!(tickets(&ServerOptions { verify: Verify::Peer, ..files.server() }), (false, 0));
+}
+
+#[test]
 fn the_depth_limits_the_certificates_in_between() {
     let files = Files::new();
     let server = ServerOptions { verify: Verify::Peer, depth: 1, ..files.server() };

@@ -195,7 +195,7 @@ fn an_environment_variable_is_put_in() {
 
 #[test]
 fn every_problem_is_reported_with_its_line_and_what_to_do() {
-    let text = "hearbeat = 60\nheartbeat = soon\ncluster_formation.node_cleanup.interval = 5\n\nframe_max\ndefault_queue_type = stream\n";
+    let text = "hearbeat = 60\nheartbeat = soon\ncluster_formation.node_cleanup.interval = 5\n\nframe_max\ndefault_queue_type = x-odd\n";
     assert_eq!(
         problems(text),
         [
@@ -204,7 +204,7 @@ fn every_problem_is_reported_with_its_line_and_what_to_do() {
             "3: unknown key \"cluster_formation.node_cleanup.interval\"; Warren does not have clustering yet: remove or comment \
              out this line",
             "5: expected `key = value`, a comment (#) or a blank line",
-            "6: bad value \"stream\" of \"default_queue_type\": Warren does not support stream yet; expected classic or quorum",
+            "6: bad value \"x-odd\" of \"default_queue_type\": expected classic or quorum or stream",
         ]
     );
 }

@@ -37,7 +37,7 @@ binary() {
 libraries() {
   local file list
   list=$(ldd "$BIN" 2>&1) || return 0 # a static binary has none
-  grep -o '/[^ ]*' <<<"$list" | while read -r file; do install -D -m 0755 "$(realpath "$file")" "$root$file"; done
+  { grep -o '/[^ ]*' <<<"$list" || true; } | while read -r file; do install -D -m 0755 "$(realpath "$file")" "$root$file"; done
 }
 
 # The folder that RabbitMQ's image has, with what it has there: `guest` may come from everywhere, as it is called from other containers.

@@ -83,7 +83,7 @@ def text(value):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--name", action="append", required=True, help="may be repeated")
+    parser.add_argument("--name", action="append", required=True, help="further ones are for `docker load`")
     for name in ("root", "version", "revision", "arch", "epoch", "sbom", "out"):
         parser.add_argument("--" + name, required=True)
     arguments = parser.parse_args()
@@ -129,16 +129,16 @@ def main():
         }),
         oci + "manifest.v1+json",
     )
-    named = []
-    for name in arguments.name:
-        whole = name if "/" in name else "docker.io/library/" + name
-        names = {"org.opencontainers.image.ref.name": name.rpartition(":")[2], "io.containerd.image.name": whole}
-        named.append(dict(manifest, platform={"architecture": arguments.arch, "os": "linux"}, annotations=names))
+    # One entry: tools that copy layouts want to know which image is meant, if there are several.
+    first = arguments.name[0]
+    whole = first if "/" in first else "docker.io/library/" + first
+    names = {"org.opencontainers.image.ref.name": first.rpartition(":")[2], "io.containerd.image.name": whole}
+    named = dict(manifest, platform={"architecture": arguments.arch, "os": "linux"}, annotations=names)
     layout.files["oci-layout"] = text({"imageLayoutVersion": "1.0.0"})
     layout.files["index.json"] = text({
         "schemaVersion": 2,
         "mediaType": oci + "index.v1+json",
-        "manifests": named,
+        "manifests": [named],
     })
     layout.files["referrers.json"] = text({
         "schemaVersion": 2,

@@ -34,7 +34,7 @@ check_static() {
 image() {
   local work=$OUT/.image arch
   arch=$(uname -m | sed -e 's/x86_64/amd64/' -e 's/aarch64/arm64/')
-  WARREN_BIN=$STATIC_BIN IMAGE="warren:${VERSION//\~/-} warren:latest" LOADER=none packaging/image.sh "$work"
+  WARREN_BIN=$STATIC_BIN IMAGE="warren:latest warren:${VERSION//\~/-}" LOADER=none packaging/image.sh "$work"
   mv "$work/warren-oci.tar" "$OUT/warren-$VERSION-oci-$arch.tar"
   mv "$work/warren.cdx.json" "$OUT/warren-$VERSION-$arch.cdx.json"
   rm -r "$work"

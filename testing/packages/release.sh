@@ -31,9 +31,16 @@ fi
 if [ -f "$work/key.pub" ]; then minisign -Vq -p "$work/key.pub" -m "$made/SHA256SUMS" -x "$made/SHA256SUMS.minisig" || die "signature"; fi
 say "$(wc -l <"$made/SHA256SUMS") files fit their checksums"
 
+tarball=$(one '*-linux.tar.gz')
+deb=$(one 'warren_*.deb')
+dbgsym=$(one 'warren-dbgsym_*.deb')
+rpm=$(one 'warren-[0-9]*.rpm')
+debuginfo=$(one 'warren-debuginfo-*.rpm')
+image=$(one '*-oci-*.tar')
+
 # Tarball: a program that needs no library, documents whose links work.
 mkdir "$work/tar"
-tar -xzf "$(one '*-linux.tar.gz')" -C "$work/tar" --strip-components 1
+tar -xzf "$tarball" -C "$work/tar" --strip-components 1
 ! readelf -d "$work/tar/bin/warren" | grep -q NEEDED || die "the program of the tarball needs libraries"
 python3 testing/packages/links.py "$work/tar/share/doc/warren"
 "$work/tar/bin/warren" server --listen 127.0.0.1:0 --management-listen 127.0.0.1:0 --data-dir "$work/data" \
@@ -47,9 +54,9 @@ kill "$server"; wait "$server"; server=
 say "the tarball's program is static, starts, answers rabbitmqctl, finds hosts by name; links of its documents work"
 
 # Debian packages.
-lintian --fail-on error "$(one 'warren_*.deb')" "$(one 'warren-dbgsym_*.deb')" >"$work/lintian" 2>&1 || { cat "$work/lintian"; die "lintian"; }
-dpkg-deb -x "$(one 'warren_*.deb')" "$work/deb"
-dpkg-deb -x "$(one 'warren-dbgsym_*.deb')" "$work/deb"
+lintian --fail-on error "$deb" "$dbgsym" >"$work/lintian" 2>&1 || { cat "$work/lintian"; die "lintian"; }
+dpkg-deb -x "$deb" "$work/deb"
+dpkg-deb -x "$dbgsym" "$work/deb"
 id=$(readelf -n "$work/deb/usr/bin/warren" | sed -n 's/.*Build ID: *//p')
 [ -s "$work/deb/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug" ] || die "the debug symbols are not of this program"
 python3 testing/packages/links.py "$work/deb/usr/share/doc/warren"
@@ -61,15 +68,15 @@ MANROFFSEQ='' man --warnings -l "$work/deb/usr/share/man/man1/warren-server.1.gz
 say "lintian finds no error; man pages, debug symbols and links of the Debian packages are in order"
 
 # RPM packages.
-for file in "$(one 'warren-[0-9]*.rpm')" "$(one 'warren-debuginfo-*.rpm')"; do rpm -qp --qf '%{NAME} %{VERSION} %{LICENSE} %{PACKAGER}\n' "$file"; done
-rpm -qpl "$(one 'warren-[0-9]*.rpm')" | grep -qx /usr/share/man/man1/warren-ctl.1.gz || die "no man page in the rpm"
-rpm --root "$work/rpmroot" --dbpath /db -ivh --nodeps --noscripts --excludedocs "$(one 'warren-[0-9]*.rpm')" >"$work/rpm.log" 2>&1 || { cat "$work/rpm.log"; die "the rpm does not install"; }
+for file in "$rpm" "$debuginfo"; do rpm -qp --qf '%{NAME} %{VERSION} %{LICENSE} %{PACKAGER}\n' "$file"; done
+rpm -qpl "$rpm" | grep -qx /usr/share/man/man1/warren-ctl.1.gz || die "no man page in the rpm"
+rpm --root "$work/rpmroot" --dbpath /db -ivh --nodeps --noscripts --excludedocs "$rpm" >"$work/rpm.log" 2>&1 || { cat "$work/rpm.log"; die "the rpm does not install"; }
 "$work/rpmroot/usr/bin/warren" --version >/dev/null || die "the program of the rpm does not run"
 say "the RPM packages install, their program runs"
 
 # Image: unpacked by another tool, started in its own file tree as its own user with its own environment.
-skopeo inspect --config "oci-archive:$(one '*-oci-*.tar')" >"$work/config.json"
-skopeo copy -q "oci-archive:$(one '*-oci-*.tar')" "dir:$work/image"
+skopeo inspect --config "oci-archive:$image" >"$work/config.json"
+skopeo copy -q "oci-archive:$image" "dir:$work/image"
 mkdir "$work/root"
 python3 - "$work" <<'PYTHON'
 import json, sys, tarfile, pathlib
@@ -82,7 +89,7 @@ assert settings["User"] == "65532:65532" and settings["Labels"]["org.opencontain
 PYTHON
 mapfile -t environment <"$work/environment"
 python3 testing/packages/chroot.py "$work/root" "${environment[@]}" WARREN_LISTEN=127.0.0.1:0 WARREN_MANAGEMENT_LISTEN=127.0.0.1:0 \
-  RABBITMQ_DEFAULT_USER=shop RABBITMQ_DEFAULT_PASS=hare RABBITMQ_LOGS=- -- /usr/bin/warren server >"$work/image.log" 2>&1 &
+  WARREN_ALL_INTERFACES=false RABBITMQ_DEFAULT_USER=shop RABBITMQ_DEFAULT_PASS=hare RABBITMQ_LOGS=- -- /usr/bin/warren server >"$work/image.log" 2>&1 &
 server=$!
 for _ in $(seq 100); do grep -q '^ready' "$work/image.log" && break; sleep 0.1; done
 python3 testing/packages/chroot.py "$work/root" "${environment[@]}" -- /usr/bin/warren ctl -q --timeout 4 check_running >/dev/null || { cat "$work/image.log"; die "the image is not healthy"; }

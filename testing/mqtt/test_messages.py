@@ -23,7 +23,7 @@ def test_the_lower_qos_counts(broker, version, qos):
 
 
 @pytest.mark.parametrize("qos", [1, 2])
-def test_many_messages_come_once_and_in_order(broker, qos):
+def test_b163_many_messages_come_once_and_in_order(broker, qos):
     reader = broker.client(f"many{qos}", V5)
     reader.subscribe(f"many/{qos}", qos)
     sender = broker.client(f"many sender{qos}", V5)
@@ -33,7 +33,7 @@ def test_many_messages_come_once_and_in_order(broker, qos):
     reader.nothing()
 
 
-def test_topics_keep_their_dots_and_wildcards_their_rules(broker):
+def test_b167_topics_keep_their_dots_and_wildcards_their_rules(broker):
     reader = broker.client("dots", V5)
     reader.subscribe([("d/+/#", SubscribeOptions(1)), ("+/x.y", SubscribeOptions(0))])
     sender = broker.client("dots sender")
@@ -107,7 +107,7 @@ def test_topic_aliases(broker):
     assert [(m.topic, m.payload) for m in (reader.next(), reader.next())][0] == ("al/ias", b"1")
 
 
-def test_receive_maximum_bounds_what_is_on_the_way(broker):
+def test_b166_receive_maximum_bounds_what_is_on_the_way(broker):
     reader = broker.client("window", V5, manual_ack=True, ReceiveMaximum=2)
     reader.subscribe("win/dow", 1)
     sender = broker.client("window sender")
@@ -161,7 +161,7 @@ def test_retain_handling(broker):
     assert reader.next().payload == b"kept"
 
 
-def test_shared_subscriptions(broker):
+def test_b164_shared_subscriptions(broker):
     members = [broker.client(f"member{nth}", V5) for nth in range(3)]
     for member in members:
         assert member.subscribe("$share/group/work/#", 1) == [1]

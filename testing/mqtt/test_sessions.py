@@ -14,13 +14,13 @@ def test_wrong_passwords_are_refused(broker, version):
     assert client.refused and client.reason.getName() in ("Bad user name or password", "Not authorized")
 
 
-def test_anonymous_clients_are_the_anonymous_user(broker):
+def test_b165_anonymous_clients_are_the_anonymous_user(broker):
     assert not broker.client("anonymous", login=(None, None)).refused
     rows = broker.rows("list_connections", "user", "protocol")
     assert ["guest", "'MQTT 3.1.1'"] in rows or ["guest", "MQTT 3.1.1"] in rows, rows
 
 
-def test_a_user_name_may_begin_with_a_vhost(broker):
+def test_b169_a_user_name_may_begin_with_a_vhost(broker):
     broker.ctl("add_vhost", "devices")
     broker.ctl("set_permissions", "-p", "devices", "guest", ".*", ".*", ".*")
     inside = broker.client("inside", login=("devices:guest", "guest"))
@@ -88,7 +88,7 @@ def test_disconnect_may_end_a_session_and_not_prolong_one(broker):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_client_id_is_taken_over(broker, version):
+def test_b168_a_client_id_is_taken_over(broker, version):
     first = broker.client("one", version, clean=False, expiry_s=100 if version == V5 else None, manual_ack=True)
     first.subscribe("t/o", 1)
     broker.client("other", version).publish("t/o", b"unacked", 1)

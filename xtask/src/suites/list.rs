@@ -213,7 +213,7 @@ pub(crate) const SUITES: &[Suite] = &[
     soak(
         "soak-groups",
         60,
-        "MULTIRAFT_SEEDS=20000 cargo test --release -p multiraft --test simulation -- --ignored soak --nocapture",
+        "MULTIRAFT_SEEDS=1000000..1020000 cargo test --release -p multiraft --test simulation confirmed",
     ),
     soak("soak-kill9", 120, r#""$PYTHON" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles 200 --power-cut --seed random"#),
     soak("soak-freeze", 60, r#""$PYTHON" testing/crash/freeze.py --warren "$WARREN_BIN" --cycles 20 --seed random"#),

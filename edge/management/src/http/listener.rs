@@ -216,7 +216,12 @@ async fn serve_encrypted(
     slot: Arc<Slot>,
 ) {
     let _ = stream.set_nodelay(true);
-    let stream = match tokio::time::timeout(FIRST_HEAD_TIMEOUT, Box::pin(tls.accept(stream))).await {
+    let shaken = tokio::time::timeout(FIRST_HEAD_TIMEOUT, Box::pin(tls.accept(stream)));
+    let shaken = tokio::select! {
+        shaken = shaken => shaken,
+        () = given_up(&slot) => return tracing::debug!(%remote, "a TLS handshake makes room for others"),
+    };
+    let stream = match shaken {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
             tracing::info!(%remote, "an HTTPS connection was refused: {error}");
@@ -242,6 +247,13 @@ async fn serve_encrypted(
         }
     }
     tracing::debug!(%remote, "an idle HTTPS connection is closed");
+}
+
+/// Waits until the connection has to make room.
+async fn given_up(slot: &Slot) {
+    while !slot.is_given_up() {
+        slot.ended().await;
+    }
 }
 
 /// Serves until the connection ends or has to make room. Gives it back if it may stay: a request came in just then.

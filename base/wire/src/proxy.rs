@@ -17,8 +17,8 @@ const HEAD_BYTES: usize = 16;
 /// Longest header of version 2 that is taken, bytes: addresses and extensions. Real ones have some hundred bytes.
 const BYTES_MAX: usize = 4096;
 
-/// Bytes that tell the version: no header is shorter.
-pub const START_BYTES: usize = 13;
+/// Bytes that tell a header from what a client without one sends: as many as `PROXY ` has.
+pub const START_BYTES: usize = 6;
 
 /// Whose connection it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub enum ProxyError {
 /// # Errors
 /// It is no header, or one that is too long.
 pub fn needed(bytes: &[u8]) -> Result<usize, ProxyError> {
-    if bytes.starts_with(&SIGNATURE) {
+    if bytes.starts_with(&SIGNATURE) || SIGNATURE.starts_with(bytes) {
         let Some(head) = bytes.first_chunk::<HEAD_BYTES>() else {
             return Ok(HEAD_BYTES.saturating_sub(bytes.len()));
         };
@@ -202,6 +202,9 @@ mod tests {
 
     #[test]
     fn what_is_no_header_is_refused() {
+        // A client of AMQP sends eight bytes and waits.
+        assert_eq!(needed(b"AMQP\0\0"), Err(ProxyError::Missing));
+        assert_eq!(needed(b"\r\n\r\n\0\n"), Err(ProxyError::Missing));
         assert_eq!(read(b"AMQP\0\0\x09\x01 and more"), Err(ProxyError::Missing));
         assert_eq!(read(b"PROXY TCP4 1.2.3.4 ::1 1 2\r\n"), Err(ProxyError::Malformed));
         assert_eq!(read(b"PROXY TCP4 1.2.3.4 1.2.3.4 1 66000\r\n"), Err(ProxyError::Malformed));

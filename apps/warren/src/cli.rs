@@ -213,7 +213,7 @@ impl ServerArgs {
     /// environment variables: RabbitMQ's, and those of `$(NAME)` in the files.
     ///
     /// # Errors
-    /// What is wrong with the files, or with a variable.
+    /// A file or a variable is wrong; the error names it.
     pub fn options(&self, env: &dyn Fn(&str) -> Option<String>) -> Result<Options, ConfigError> {
         let mut base = Options::default();
         if self.all_interfaces {

@@ -40,7 +40,7 @@ const KNOWN: &[&str] = &[
     crate::pid_file::VARIABLE,
 ];
 
-/// What to use instead of variables that do nothing: how their names begin, and the advice. The first that fits counts.
+/// Advice for variables that do nothing: how their names begin, and the advice. The first that fits counts.
 const INSTEAD: &[(&str, &str)] = &[
     (
         "RABBITMQ_DEFAULT_USER_FILE",

@@ -35,7 +35,7 @@ pub(crate) fn entrances(options: &Options, certificates: &Certificates) -> Vec<(
     all
 }
 
-/// What listings show of a listener.
+/// A listener as listings show it.
 pub(crate) fn shown(bound: &Bound) -> NodeListener {
     let (protocol, purpose) = match bound.is_encrypted {
         true => (MQTT_TLS_LISTENER_PROTOCOL, "MQTT over TLS"),

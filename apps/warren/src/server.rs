@@ -153,7 +153,7 @@ struct Welcome<'a> {
 type Welcomed = (Vec<Bound>, Vec<Gate>, Vec<JoinHandle<()>>);
 
 impl Welcome<'_> {
-    /// Those of one protocol.
+    /// The listeners of one protocol.
     fn clients<D: protocols::Door + Clone>(
         &self,
         entrances: Vec<(config::Listener, Endpoint)>,
@@ -508,7 +508,7 @@ fn settings(options: &Options, broker: &Broker) -> Settings {
     settings
 }
 
-/// What clients of AMQP find: one port for both protocols, with the same limits.
+/// The door of AMQP: one port for both protocols, with the same limits.
 fn doors(options: &Options, broker: &Broker, settings: &Arc<Settings>) -> AmqpDoor {
     let of_amqp10 = amqp10::Settings {
         heartbeat_s: settings.heartbeat_s,

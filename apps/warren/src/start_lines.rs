@@ -1,4 +1,4 @@
-//! What the log tells of the start, as RabbitMQ's does: version, files, folders, limits, listeners. Refuses to know how any of it is made.
+//! Lines of the log about the start, as RabbitMQ writes them: version, files, folders, limits, listeners. Refuses to know how any of it is made.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use management::{LISTENER_PROTOCOL, Node, TLS_LISTENER_PROTOCOL};
 use crate::config::Options;
 use crate::node::log_locations;
 
-/// What is known before anything is opened.
+/// The lines that are written before anything is opened.
 pub(crate) fn starting(options: &Options) {
     tracing::info!(pid = std::process::id(), "Starting Warren {}", env!("CARGO_PKG_VERSION"));
     let files: Vec<String> = options.files.iter().map(|file| file.display().to_string()).collect();

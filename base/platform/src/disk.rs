@@ -47,7 +47,7 @@ pub trait DiskFile: Send + Sync {
     /// there are none, or when the system cannot say.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// The operating system's error.
     fn read_now_at(&self, _offset: u64, _buffer: &mut [u8]) -> io::Result<usize> {
         Ok(0)
     }

@@ -33,7 +33,7 @@ struct Row {
     next: Option<Next>,
 }
 
-/// Who gets the name next.
+/// The claim that gets the name next.
 struct Next {
     claim: u64,
     close: Close,

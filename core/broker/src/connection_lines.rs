@@ -23,7 +23,7 @@ pub enum Ending<'a> {
     Failed(&'a str),
 }
 
-/// What may still be written about connections.
+/// The number of lines about connections that may still be written.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionLines {
     accepted: Mutex<Room>,
@@ -47,7 +47,7 @@ pub(crate) struct Told<'a> {
     pub(crate) user: &'a str,
 }
 
-/// What is to be added to a line of this kind; `None` if it is not to be written.
+/// Text that is added to a line of this kind; `None` if it is not to be written.
 fn room_for(kind: &Mutex<Room>, now_ms: u64) -> Option<String> {
     match kind.lock().take(now_ms, PACE) {
         Line::Written { unwritten: 0 } => Some(String::new()),

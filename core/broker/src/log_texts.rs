@@ -27,7 +27,7 @@ pub(crate) struct Pace {
     pub(crate) line_ms: u64,
 }
 
-/// What may still be written of a kind of lines.
+/// The number of lines of one kind that may still be written.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     /// When all that was written will have been paid for, milliseconds since the clock's start.
@@ -35,7 +35,7 @@ pub(crate) struct Room {
     unwritten: u64,
 }
 
-/// What becomes of a line.
+/// Whether a line is written.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     /// It is written, and says how many before it were not.

@@ -168,7 +168,7 @@ pub enum Refused {
     MalformedProperties,
     /// 541 with the deprecation text (B69, D7): only in strict mode.
     TransientQueueDenied,
-    /// What was to be changed has been changed by somebody else meanwhile: it is to be tried again (management calls).
+    /// Somebody else has changed the object meanwhile. The caller tries again (management calls).
     Outdated,
     /// There are as many vhosts as there may be (management calls).
     VhostLimitReached {

@@ -69,7 +69,7 @@ pub(crate) struct Services {
     pub(crate) segments: SegmentIo,
     /// Bodies that several queues hold together.
     pub(crate) bodies: Arc<Bodies>,
-    /// What streams keep.
+    /// The files of streams.
     pub(crate) streams: Streams,
     pub(crate) clock: Arc<dyn Clock>,
     /// When the node began to stop; 0 while it runs. Milliseconds since the epoch.

@@ -1,4 +1,4 @@
-//! What a message shows of its deaths: a dead letter is rewritten in its own format (B145-B147).
+//! The deaths that a message shows: a dead letter is rewritten in its own format (B145-B147).
 
 use crate::{
     Array, ArrayBuf, Edit, Format, History, MessageView, Properties, Property, Table, TableBuf, Value,

@@ -1,4 +1,4 @@
-//! What queues need to know of a message: read once, when it is published.
+//! Facts about a message that queues need: read once, when it is published.
 
 use crate::{Format, MessageView, Properties, Property, amqp10, mqtt};
 

@@ -45,7 +45,7 @@ impl Format {
         }
     }
 
-    /// What the format keeps: stored properties without their prefix.
+    /// Stored properties without their prefix.
     #[inline]
     #[must_use]
     pub fn kept(properties: &[u8]) -> &[u8] {

@@ -1,4 +1,4 @@
-//! What fuzz targets call: any bytes in, no panic, and results that can be read.
+//! The functions of fuzz targets: any bytes in, no panic, and results that can be read.
 
 use wire::amqp10::Sections;
 use wire::amqp091::Properties;

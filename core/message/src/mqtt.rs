@@ -23,7 +23,7 @@ const KEPT: u8 = 1 << 7;
 /// Longest topic, in bytes: routing keys have no more.
 pub const TOPIC_BYTES_MAX: usize = 255;
 
-/// What is kept of a message of MQTT beside its routing key and its payload.
+/// A stored message of MQTT without its routing key and its payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mqtt<'a> {
     /// As it was published.
@@ -34,7 +34,7 @@ pub struct Mqtt<'a> {
     pub is_copy: bool,
     /// It survives a restart whatever its QoS is.
     pub is_kept: bool,
-    /// Who published it; kept only for publishers that must not get their own messages back.
+    /// The publisher; kept only for publishers that must not get their own messages back.
     pub sender: Option<u64>,
     /// When it was published, milliseconds since 1970; kept only with a Message Expiry Interval.
     pub received_ms: Option<u64>,
@@ -126,7 +126,7 @@ impl<'a> Mqtt<'a> {
         })
     }
 
-    /// What is left of the Message Expiry Interval, seconds; 0 when it is over.
+    /// The rest of the Message Expiry Interval, seconds; 0 when it is over.
     #[must_use]
     pub fn expiry_left_s(&self, now_ms: u64) -> Option<u32> {
         let seconds = self.expiry_s()?;
@@ -237,7 +237,7 @@ pub fn push_amqp091(mqtt: &Mqtt<'_>, out: &mut Vec<u8>) {
     properties.encode(out).expect("short strings were measured");
 }
 
-/// What a message of AMQP 0-9-1 is in MQTT. Its properties are appended to `out`, which must be empty, and borrowed from it.
+/// A message of AMQP 0-9-1 in MQTT. Its properties are appended to `out`, which must be empty, and borrowed from it.
 ///
 /// Content type, correlation id, expiration and headers that are texts, numbers or flags come along; the rest is lost.
 pub fn of_amqp091<'a>(raw: &[u8], out: &'a mut Vec<u8>) -> Mqtt<'a> {

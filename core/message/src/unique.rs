@@ -1,4 +1,4 @@
-//! What makes a message a duplicate of another (`x-message-deduplication`): the value of its header `x-deduplication-header`.
+//! The key that makes a message a duplicate of another (`x-message-deduplication`): the value of its header `x-deduplication-header`.
 //!
 //! Refuses to know who remembers it, and for how long.
 

@@ -1,4 +1,4 @@
-//! What is proposed, and applied wherever it is committed: a command, who asked for it, and what must still hold then.
+//! An entry, which is proposed, and applied wherever it is committed: a command, who asked for it, and what must still hold then.
 //!
 //! A proposal is decided on the state that its node has followed so far. Other entries may be committed before it. What
 //! it relied on is therefore in the entry, and the machine looks again. Knows nothing of how entries are committed.
@@ -41,7 +41,7 @@ record! {
 }
 
 coded! {
-    /// What must hold when an entry is applied. Codes of the encoding are never used again for something else.
+    /// A condition that must hold when an entry is applied. Codes of the encoding are never used again for something else.
     pub enum Condition: u8 as "condition of a metadata entry" {
         /// The queue is there: it is compared and never made. Else [`Refusal::NotFound`].
         1 => QueueIsThere(Named),
@@ -67,9 +67,9 @@ record! {
     pub struct Entry {
         /// The user who asked for it, whose name queues and exchanges keep.
         pub by: Name,
-        /// What must hold when it is applied; in order, the first that does not refuses it.
+        /// Conditions that must hold when it is applied; in order, the first that does not refuses it.
         pub conditions: Vec<Condition>,
-        /// What is asked for.
+        /// The command.
         pub command: Command,
     }
 }

@@ -16,12 +16,12 @@ pub enum Kind {
     Queue,
 }
 
-/// What a limit counts.
+/// The objects that a limit counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitOf {
-    /// What is in one vhost.
+    /// The objects in one vhost.
     Vhost,
-    /// What is in all of them.
+    /// The objects in all vhosts.
     All,
 }
 
@@ -100,7 +100,7 @@ pub enum Refusal {
         /// The limit.
         limit: u64,
     },
-    /// What the entry was made from has changed since: it is to be made anew.
+    /// The state that the entry was made from has changed. The entry is made anew.
     Outdated,
     /// A batch inside a batch.
     NestedBatch,

@@ -110,7 +110,7 @@ pub struct QueueConfig {
     pub letters: Letters,
     /// When messages that came back are handed out again.
     pub retry: Retry,
-    /// What only streams go by.
+    /// Settings that only streams have.
     pub stream: StreamRules,
 }
 

@@ -44,7 +44,7 @@ pub trait Effects {
         self.deliver(consumer, std::slice::from_ref(delivery))
     }
 
-    /// What becomes of a consumer's credit; follows the deliveries that were made for it.
+    /// News of a consumer's credit; follows the deliveries that were made for it.
     fn credit_news(&mut self, _consumer: ConsumerId, _news: CreditNews) {}
 
     /// Answers a get: the message and how many are ready after it, or nothing.

@@ -14,7 +14,7 @@ const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 /// Segments that a stream with a limit of its bytes has at least.
 const SEGMENTS_MIN: u64 = 8;
 
-/// What only streams go by.
+/// Settings that only streams have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StreamRules {
     /// `x-max-age`, milliseconds.
@@ -35,7 +35,7 @@ impl QueueConfig {
     }
 }
 
-/// What a stream goes by when it was declared without arguments.
+/// The settings of a stream without arguments.
 pub(crate) fn rules() -> QueueConfig {
     QueueConfig { kind: Kind::Stream, keeps_all: true, ..QueueConfig::default() }
 }

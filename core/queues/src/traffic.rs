@@ -137,11 +137,11 @@ pub struct Credit {
     /// Number of the delivery up to which it takes them, counted from the first one it ever got; wraps around. One that is not ahead of what
     /// was delivered is no credit.
     pub limit: u32,
-    /// What cannot be used now is given up.
+    /// Credit that cannot be used now is given up.
     pub drain: bool,
 }
 
-/// What becomes of credit that a consumer has asked with.
+/// News of the credit that a consumer has given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreditNews {
     /// It is noted, and what there was is delivered. So many messages are ready.
@@ -149,7 +149,7 @@ pub enum CreditNews {
         /// Ready messages.
         available: u64,
     },
-    /// What was left of it is given up: as if all had been delivered, up to this limit.
+    /// The rest of it is given up: as if all had been delivered, up to this limit.
     Drained {
         /// The limit that it was asked with.
         limit: u32,

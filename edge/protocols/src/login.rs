@@ -58,7 +58,7 @@ pub(crate) struct Means<'a> {
     pub(crate) anonymous: Option<&'a Anonymous>,
 }
 
-/// What a client says.
+/// A client's answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempt<'a> {
     /// Name of the mechanism.

@@ -86,7 +86,7 @@ pub struct ServerMaterial {
 }
 
 impl ServerMaterial {
-    /// What clients are shown.
+    /// Certificates that clients are shown.
     pub fn own(&self) -> &InUse {
         &self.certificates[0]
     }

@@ -97,7 +97,7 @@ pub enum Apply {
     },
 }
 
-/// What came of a turn.
+/// Outcome of a turn.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// To be sent. Any may be lost, repeated or late.

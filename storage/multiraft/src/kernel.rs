@@ -1,4 +1,4 @@
-//! What a group asks of consensus. Knows heads of entries: index, term and kind. Never sees a body, a clock, a disk or a socket.
+//! The consensus that a group needs. Knows heads of entries: index, term and kind. Never sees a body, a clock, a disk or a socket.
 //!
 //! Index and term name an entry for ever: two entries with the same index and term are the same entry on all replicas. So they are
 //! the ticket by which a [`crate::Group`] finds the body that belongs to a head.
@@ -76,7 +76,7 @@ pub enum MessageKind {
 pub struct Message {
     /// What it is for.
     pub kind: MessageKind,
-    /// Who sends it.
+    /// The replica that sends it.
     pub from: ReplicaId,
     /// For whom it is.
     pub to: ReplicaId,
@@ -160,7 +160,7 @@ pub enum Refused {
     /// Only the leader proposes.
     #[error("this replica does not lead the group; {leader} does")]
     NotLeader {
-        /// Who leads, or [`ReplicaId::NONE`].
+        /// The leader, or [`ReplicaId::NONE`].
         leader: ReplicaId,
     },
     /// Leadership is being handed over.
@@ -225,7 +225,7 @@ impl Default for Timing {
 pub struct Start {
     /// The latest term.
     pub term: u64,
-    /// Who got the vote in it.
+    /// The replica that got the vote in it.
     pub vote: ReplicaId,
     /// What is known to be committed. The machine has applied it.
     pub commit: u64,

@@ -1,6 +1,6 @@
 //! Reads big-endian numbers from the front of bytes. Knows nothing of formats.
 
-/// What is left to read.
+/// The bytes that are left to read.
 pub(crate) struct Reading<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reading<'a> {

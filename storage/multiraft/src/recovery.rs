@@ -31,7 +31,7 @@ pub enum RecoveryError {
         kind: u8,
         /// Where it ends.
         end: Position,
-        /// What is wrong with it.
+        /// The fault.
         error: RecordError,
     },
     /// There are records of another replica only.

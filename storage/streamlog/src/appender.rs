@@ -11,7 +11,7 @@ use crate::chunk::{ClosedChunk, OpenChunk};
 use crate::tracking::{Changes, Tracking};
 use crate::{StreamError, StreamLog};
 
-/// What appenders fill and the writer takes.
+/// The open chunk, which appenders fill and the writer takes.
 pub(crate) struct Filling {
     /// Offset of the next record.
     pub(crate) next: u64,
@@ -43,7 +43,7 @@ impl Filling {
     }
 }
 
-/// What came of an entry of a named publisher.
+/// Outcome of an entry of a named publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Appended {
     /// It is in the stream once the committed offset is at least this.

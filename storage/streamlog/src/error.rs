@@ -11,11 +11,11 @@ pub enum StreamError {
     /// The operating system refused an operation.
     #[error("cannot {operation} {}: {error}", path.display())]
     Io {
-        /// What was tried: a verb.
+        /// The operation that failed: a verb.
         operation: &'static str,
         /// On which file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: SharedError,
     },
     /// Stored bytes are not what was written.
@@ -25,7 +25,7 @@ pub enum StreamError {
         path: PathBuf,
         /// Where in it, bytes from its start.
         position: u64,
-        /// What does not fit.
+        /// The part that does not fit.
         what: &'static str,
     },
     /// The stream is deleted.

@@ -17,7 +17,7 @@ const SEAL_MAGIC: u32 = 0x5741_5345;
 /// The largest tracking table that is believed.
 pub(crate) const TRACKING_BYTES_MAX: usize = 16 << 20;
 
-/// What stands at the start of a file.
+/// The header of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) stream: u64,
@@ -69,7 +69,7 @@ pub(crate) fn check_head(bytes: &[u8]) -> bool {
     head_crc(bytes) == u32_at(bytes, 12)
 }
 
-/// What closes a chunk.
+/// The seal of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seal {
     /// Bytes to the start of the chunk before; 0 when it is the file's first.

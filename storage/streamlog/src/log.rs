@@ -21,7 +21,7 @@ pub const SEGMENT_BYTES_MAX: u64 = 3_000_000_000;
 /// Bytes that wait for the writer above which publishers are to wait.
 const UNWRITTEN_BYTES_MAX: usize = 8 << 20;
 
-/// What a stream goes by; policies change it.
+/// The settings of a stream; policies change them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Old files go while all are larger together. The newest stays.
@@ -102,7 +102,7 @@ pub struct StreamLog {
     pub(crate) readers: AtomicUsize,
 }
 
-/// What readers look at.
+/// The part of a stream that readers look at.
 #[derive(Debug)]
 pub(crate) struct Readable {
     /// Oldest first; never empty.

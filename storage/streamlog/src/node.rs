@@ -40,7 +40,7 @@ pub struct StreamOptions {
     pub tail_bytes: usize,
 }
 
-/// What streams share.
+/// State that all streams share.
 pub(crate) struct Node {
     pub(crate) place: Place,
     clock: Arc<dyn Clock>,

@@ -45,7 +45,7 @@ pub(crate) struct Asked {
     state: Mutex<(Option<Answer>, Option<Waker>)>,
 }
 
-/// What came.
+/// The answer.
 pub(crate) enum Answer {
     Found(Result<Found, StreamError>),
     Read(Result<Vec<u8>, StreamError>),

@@ -17,7 +17,7 @@ use crate::node::Node;
 use crate::tracking::Tracking;
 use crate::walk;
 
-/// What only the one who writes touches.
+/// State of the writer.
 pub(crate) struct Writing {
     /// The newest file, open for writing once something is written.
     pub(crate) handle: Option<Arc<dyn DiskFile>>,

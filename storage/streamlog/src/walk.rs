@@ -18,7 +18,7 @@ use crate::tracking::Tracking;
 /// Bytes that are read at once.
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// What a walk found.
+/// Result of a walk.
 pub(crate) struct Walked {
     pub(crate) extent: Extent,
     pub(crate) index: SparseIndex,

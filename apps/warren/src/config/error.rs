@@ -24,7 +24,7 @@ pub enum ConfigError {
     Variable {
         /// Its name.
         name: &'static str,
-        /// What was expected.
+        /// The values that are expected.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What can be configured about MQTT. Refuses to know where a value came from.
+//! The options of MQTT. Refuses to know where a value came from.
 
 use super::options::{Listener, QueueType, Switch};
 

@@ -1,4 +1,4 @@
-//! What the arguments, options and columns of a command are, in words. Refuses to know how the command is done.
+//! The arguments, options and columns of a command, in words. Refuses to know how the command is done.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

@@ -69,7 +69,7 @@ fn look(before: &mut Before, state: &State, command: &Command) {
     }
 }
 
-/// What the log wants to know, whether or not anybody listens to events.
+/// Facts for the log, whether or not anybody listens to events.
 fn look_for_lines(before: &mut Before, state: &State, command: &Command) {
     match command {
         Command::PutUser(_) => look(before, state, command),

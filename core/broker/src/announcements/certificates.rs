@@ -13,7 +13,7 @@ pub struct CertificateEnd<'a> {
     pub file: &'a str,
     /// Whose it is.
     pub subject: &'a str,
-    /// Who has signed it.
+    /// Name of the authority that has signed it.
     pub issuer: &'a str,
     /// Its serial number.
     pub serial: &'a str,

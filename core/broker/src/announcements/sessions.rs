@@ -204,7 +204,7 @@ impl Broker {
     }
 }
 
-/// What lines of the log tell of a connection.
+/// A connection as lines of the log name it.
 fn told(info: &ConnectionInfo) -> Told<'_> {
     Told { name: &info.name, vhost: &info.vhost, user: &info.user }
 }

@@ -90,7 +90,7 @@ impl MachineType {
             MachineType::Delayed => {
                 AnyMachine::Delayed(Delayed::recovered(contents, config, now_ms, resolve))
             }
-            // What it keeps is not in the message log.
+            // A stream's messages are not in the message log.
             MachineType::Stream => self.open(config, now_ms),
             #[cfg(test)]
             MachineType::Memory => self.open(config, now_ms),

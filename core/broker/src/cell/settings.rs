@@ -88,7 +88,7 @@ fn under(declared: &QueueConfig, arguments: Table<'_>, policies: &AppliedPolicie
     config
 }
 
-/// What policies of streams say: it stands above what arguments say.
+/// Settings of streams from policies. They stand above arguments.
 fn under_of_stream(config: &mut QueueConfig, policies: &AppliedPolicies) {
     if let Some(bytes) = policies.natural("max-length-bytes") {
         config.max_length_bytes = Some(bytes);

@@ -67,7 +67,7 @@ impl Committed for PartOfBatch {
 }
 
 impl Queue {
-    /// What the stream keeps: for sessions that append, read and wait without the queue's cell. `None` when the queue is no stream, or its
+    /// The files of the stream: for sessions that append, read and wait without the queue's cell. `None` when the queue is no stream, or its
     /// stream cannot be opened, or it is deleted. Waits for the disk at its first use.
     ///
     /// Permissions are the caller's business. Create and delete streams with [`crate::Broker::declare_queue`] (`x-queue-type` `stream`) and
@@ -123,7 +123,7 @@ impl Queue {
         AnyMachine::Stream(StreamMachine::new(self.config(), self.open_stream().ok().cloned()))
     }
 
-    /// What a publish brought to a stream is confirmed when it is committed there.
+    /// A publish to a stream is confirmed when it is committed there.
     pub(super) fn confirm_when_committed(&self, machine: &StreamMachine, confirms: Arc<BatchConfirms>) {
         let services = Arc::downgrade(self.services());
         machine.await_commit(Arc::new(PartOfBatch { services, confirms }));

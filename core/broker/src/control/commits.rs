@@ -34,7 +34,7 @@ struct Applied {
 struct Turn {
     applied: SmallVec<[Applied; 1]>,
     changes: Vec<Change>,
-    /// What makes all of them durable.
+    /// Log position that makes all of them durable.
     position: u64,
 }
 
@@ -106,7 +106,7 @@ impl Inner {
         true
     }
 
-    /// What adds something durable is refused while nothing durable can be promised.
+    /// An entry that adds something durable is refused while nothing durable can be promised.
     fn check_durable(&self, writer: &Writer, entry: &Entry) -> Result<(), Refused> {
         let Err(refused) = self.services.alarms.check_durable() else { return Ok(()) };
         let is_held =

@@ -9,7 +9,7 @@ use crate::foundation::Commits;
 
 /// An entry that the tables have followed.
 pub(crate) struct Followed {
-    /// What the machine made of it.
+    /// The machine's answer.
     pub(crate) outcome: Outcome,
     /// The log position that makes it durable; 0 when nothing was logged.
     pub(crate) position: u64,

@@ -1,4 +1,4 @@
-//! What the streams of a node keep, and the threads for it.
+//! The files of a node's streams, and the threads that write and read them.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -61,7 +61,7 @@ enum Body {
     Own(Vec<u8>),
 }
 
-/// What came of serving.
+/// Outcome of serving.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Served {
     pub(super) delivered: u64,

@@ -1,4 +1,4 @@
-//! What a queue has of its stream, and who waits for commits.
+//! A queue's stream, and the readers that wait for commits.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) trait Committed: Send + Sync {
     fn committed(&self, is_lost: bool);
 }
 
-/// What a queue has of its stream.
+/// A queue's stream.
 pub(crate) struct Stream {
     pub(crate) log: Arc<StreamLog>,
     commits: Arc<Commits>,
@@ -133,7 +133,7 @@ impl StreamListener for Commits {
     }
 }
 
-/// What a stream goes by.
+/// The settings of a stream.
 pub(crate) fn limits_of(config: &QueueConfig) -> Limits {
     Limits {
         max_bytes: config.max_length_bytes,

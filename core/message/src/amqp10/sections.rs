@@ -1,4 +1,4 @@
-//! What is stored of a message, and the facts in it.
+//! The stored sections of a message, and the facts in them.
 
 use wire::amqp10::{Header, Map, PropertiesView, SectionCursor, SectionKind, Sections, Value, Writer};
 
@@ -18,7 +18,7 @@ pub fn store(message: &Sections<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// What is stored as the body of a message: the bare message and the footer.
+/// The stored body of a message: the bare message and the footer.
 #[must_use]
 pub fn stored_body<'a>(message: &Sections<'a>) -> &'a [u8] {
     &message.message()[message.bare_start()..]

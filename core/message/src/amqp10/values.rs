@@ -38,7 +38,7 @@ fn with_value_091(value: &Value10<'_>, depth_left: usize, take: &mut dyn FnMut(V
         Value10::Ubyte(number) => take(Value091::U8(number)),
         Value10::Ushort(number) => take(Value091::U16(number)),
         Value10::Uint(number) => take(Value091::U32(number)),
-        // What is above the middle becomes negative, as in RabbitMQ.
+        // A number above the middle becomes negative, as in RabbitMQ.
         Value10::Ulong(number) => take(Value091::I64(number.cast_signed())),
         Value10::Byte(number) => take(Value091::I8(number)),
         Value10::Short(number) => take(Value091::I16(number)),

@@ -51,7 +51,7 @@ pub(crate) fn settle(call: Result<Commit, Refused>) -> Outcome {
     settled(call.and_then(broker::Call::wait))
 }
 
-/// What came of a change that was waited for.
+/// Outcome of a change.
 pub(crate) fn settled(done: Result<(), Refused>) -> Outcome {
     done.map(|()| Answer::done()).map_err(refused)
 }

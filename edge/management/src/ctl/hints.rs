@@ -74,7 +74,7 @@ fn of_values(error: &str) -> Option<&'static str> {
     KNOWN.iter().find(|(part, _)| error.contains(part)).map(|(_, hint)| *hint)
 }
 
-/// What stands between two texts.
+/// The part between two texts.
 fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(start)?;
     rest.split_once(end).map(|(found, _)| found)

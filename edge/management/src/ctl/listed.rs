@@ -8,7 +8,7 @@ use crate::ctl::{connections, delayed, node, queues, topology, upkeep, vhosts};
 pub struct ListedColumns {
     /// All that can be asked for, in no order that matters.
     pub names: Vec<&'static str>,
-    /// Those that are shown when none is asked for.
+    /// Columns that are shown when none is asked for.
     pub defaults: Vec<&'static str>,
 }
 

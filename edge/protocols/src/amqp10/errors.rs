@@ -9,11 +9,11 @@ use wire::amqp10::{Close, Detach, End, Error, Map, Symbol};
 pub(crate) struct Trouble {
     /// Symbol of the condition, one of `wire::amqp10::conditions`.
     pub(crate) condition: &'static str,
-    /// What happened, in words.
+    /// Description for the client.
     pub(crate) text: String,
 }
 
-/// What ends because of it.
+/// The part that ends because of it: link, session or connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// A link.

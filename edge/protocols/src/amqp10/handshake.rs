@@ -77,7 +77,7 @@ pub(crate) fn encode_outcome(code: SaslCode, out: &mut Vec<u8>) {
     SaslOutcome { code, additional_data: None }.encode_frame(0, out);
 }
 
-/// What was negotiated.
+/// The negotiated limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Largest frame that the client takes, bytes.

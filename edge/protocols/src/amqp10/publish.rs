@@ -24,7 +24,7 @@ struct Whole<'a> {
     message: &'a [u8],
 }
 
-/// What the broker made of a message.
+/// Outcome of a message.
 enum Published {
     /// It is on its way; the broker has numbered it.
     Numbered(Told),

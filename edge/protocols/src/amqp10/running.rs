@@ -47,7 +47,7 @@ pub(crate) struct Attached {
     pub(crate) answer: Vec<u8>,
 }
 
-/// What became of a frame.
+/// Outcome of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     Frame,

@@ -1,4 +1,4 @@
-//! What can be set about AMQP 1.0 connections.
+//! Settings of AMQP 1.0 connections.
 
 use std::sync::Arc;
 

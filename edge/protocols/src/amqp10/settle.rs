@@ -8,7 +8,7 @@ use wire::amqp10::{DeliveryState, Disposition, Role, conditions};
 use super::errors::{Failure, Outcome};
 use super::running::Running;
 
-/// What an outcome means for the queue.
+/// The queue's settlement for an outcome.
 fn how_of(state: Option<&DeliveryState<'_>>) -> Outcome<SettleHow> {
     Ok(match state {
         Some(DeliveryState::Accepted(_)) => SettleHow::Ack,

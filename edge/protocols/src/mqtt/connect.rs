@@ -16,7 +16,7 @@ use crate::Peer;
 /// A session that never ends, in seconds, as it is said on the wire.
 const NEVER_EXPIRES: u32 = u32::MAX;
 
-/// What a CONNECT asks for.
+/// The request of a CONNECT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wishes {
     pub(crate) version: Version,

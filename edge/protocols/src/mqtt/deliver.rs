@@ -101,7 +101,7 @@ struct Scratch {
     ids: Vec<u32>,
 }
 
-/// What became of a delivery.
+/// Outcome of a delivery.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pushed {
     /// It is on its way.

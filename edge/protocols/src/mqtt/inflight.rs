@@ -73,7 +73,7 @@ impl Inflight {
         self.entries.insert(id, entry);
     }
 
-    /// What has this packet id.
+    /// The message that has this packet id.
     pub(crate) fn get(&mut self, id: u16) -> Option<&mut Entry> {
         self.entries.get_mut(&id)
     }

@@ -73,7 +73,7 @@ impl Phase {
     }
 }
 
-/// What a wait has brought.
+/// Outcome of a wait.
 enum Done {
     Opened(Result<Opened, End>),
     Subscribed(Changed),

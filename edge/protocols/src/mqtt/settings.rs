@@ -1,4 +1,4 @@
-//! What can be set about MQTT connections.
+//! Settings of MQTT connections.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
-//! What the sessions of a node share.
+//! State that the sessions of a node share.
 
 use super::memory::Memories;
 use super::retained::Retainers;
 
-/// What the sessions of a node share.
+/// State that the sessions of a node share.
 #[derive(Default)]
 pub struct Shared {
     /// What sessions without a connection are remembered by.

@@ -25,7 +25,7 @@ pub(crate) const CLIENT_ID_BYTES_MAX: usize = 255 - "mqtt-subscription-qos0".len
 /// How long the queue of a will is there after the will has gone, milliseconds.
 const WILL_QUEUE_LEFT_MS: i64 = 60_000;
 
-/// What the steps of a session share.
+/// State that the steps of a session share.
 pub(crate) struct Work {
     pub(crate) broker: Broker,
     /// The client's user.

@@ -5,7 +5,7 @@ use queues::GotMessage;
 
 use super::*;
 
-/// What a format keeps of a message: bytes that mean nothing to queues.
+/// Stored properties of a message: bytes that mean nothing to queues.
 fn properties() -> Vec<u8> {
     [Format::Mqtt.prefix(), &[0xff, 0x81, 0, 0x10, 2, 0x55]].concat()
 }

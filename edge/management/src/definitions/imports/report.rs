@@ -23,7 +23,7 @@ pub struct Row {
     pub why: String,
 }
 
-/// What messages are lost by what was left out.
+/// Traffic that is lost because bindings were left out.
 pub(crate) const TRAFFIC: &str = "traffic";
 
 /// Settings that were taken and change nothing here.

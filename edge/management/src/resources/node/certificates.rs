@@ -17,7 +17,7 @@ const DAY_S: i64 = 24 * 3600;
 pub struct NodeCertificates {
     /// What its configuration keys begin with: `ssl_options`.
     pub keys: &'static str,
-    /// What is in use now.
+    /// The certificates in use.
     pub slot: Arc<TlsSlot>,
 }
 

@@ -1,4 +1,4 @@
-//! What the log tells of a connection.
+//! Lines of the log about a connection.
 
 use std::time::Duration;
 

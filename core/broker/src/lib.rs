@@ -15,6 +15,7 @@ mod call;
 mod cell;
 mod checkpointer;
 mod clients;
+pub mod cluster;
 mod connection_lines;
 mod connections;
 pub mod control;

@@ -175,20 +175,7 @@ pub(crate) const SUITES: &[Suite] = &[
         "NODE_PATH=$CACHE/node/node_modules node --test --test-reporter=spec testing/amqp10/",
     ),
     client("go", Lane::Second, &["go"], "go_test -skip Restart"),
-    client("rust", Lane::Second, &[], "cargo_test --skip restart"),
     suite("configured", Lane::Second, r#"cd testing/configured && pytest "--warren=$WARREN_BIN" -n 2 ."#),
-    client(
-        "reconnect",
-        Lane::Second,
-        &["node", "go"],
-        r#"failed=0
-           echo "== Python"; (cd testing/clients/python && pytest -k restart) || failed=1
-           echo "== Node"; node_test --test-name-pattern restart || failed=1
-           echo "== Go"; go_test -run Restart || failed=1
-           echo "== Rust"; cargo_test restart || failed=1
-           exit $failed"#,
-    )
-    .with(Broker::Restarted),
     suite(
         "kill9",
         Lane::Second,
@@ -209,6 +196,20 @@ pub(crate) const SUITES: &[Suite] = &[
         r#""$PYTHON" testing/crash/datadir.py --warren "$WARREN_BIN" && "$PYTHON" testing/crash/oldfolders.py --warren "$WARREN_BIN""#,
     ),
     suite("perf", Lane::Second, r#""$PYTHON" testing/perf/check.py --warren "$WARREN_BIN" --url "$AMQP_URL""#).with(Broker::Shared),
+    // These two build with cargo, and wait while unit tests are built.
+    client("rust", Lane::Second, &[], "cargo_test --skip restart"),
+    client(
+        "reconnect",
+        Lane::Second,
+        &["node", "go"],
+        r#"failed=0
+           echo "== Python"; (cd testing/clients/python && pytest -k restart) || failed=1
+           echo "== Node"; node_test --test-name-pattern restart || failed=1
+           echo "== Go"; go_test -run Restart || failed=1
+           echo "== Rust"; cargo_test restart || failed=1
+           exit $failed"#,
+    )
+    .with(Broker::Restarted),
     soak("soak-simulator", 300, "cargo xtask sim --seeds 2000"),
     soak(
         "soak-groups",

@@ -16,7 +16,7 @@ use crate::kernel::{
 use crate::log::{EntryLog, Place};
 use crate::members::{Change, Members, decode_changes, encode_changes};
 use crate::records::{
-    CHECKPOINT, ENTRY, ENTRY_HEAD_BYTES, INSTALLED, StateRecord, VOTE, encode_entry, encode_vote,
+    CHECKPOINT, ENTRY, ENTRY_HEAD_BYTES, INSTALLED, StateRecord, VOTE, Writing, encode_entry, encode_vote,
 };
 
 /// Indexes and terms are smaller.
@@ -237,11 +237,10 @@ impl<K: Kernel> Group<K> {
     /// A tick of the clock, as [`Timing`] counts them. A group that has no other voter leads from its first tick on.
     pub fn tick(&mut self) {
         self.give_up_installing();
-        if !self.needs_no_vote() {
+        if self.needs_no_vote() {
+            self.campaign();
+        } else {
             self.kernel.tick();
-        } else if self.unstored.is_empty() {
-            // Its own vote is enough, so it would lead before an older entry is durable.
-            self.kernel.campaign();
         }
     }
 
@@ -256,6 +255,11 @@ impl<K: Kernel> Group<K> {
             }
             stays
         });
+    }
+
+    /// Whose own vote is enough would lead before an older entry is durable.
+    fn may_campaign(&self) -> bool {
+        !self.needs_no_vote() || self.unstored.is_empty()
     }
 
     fn needs_no_vote(&self) -> bool {
@@ -281,6 +285,9 @@ impl<K: Kernel> Group<K> {
                 .extend(message.heads.iter().zip(bodies).map(|(head, body)| (head.index, head.term, body)));
         } else {
             return Err(Refused::BadMessage("it has not one body for each entry"));
+        }
+        if message.kind == MessageKind::CampaignNow && !self.may_campaign() {
+            return Ok(());
         }
         self.kernel.step(message)
     }
@@ -319,7 +326,7 @@ impl<K: Kernel> Group<K> {
 
     /// Asks for votes now.
     pub fn campaign(&mut self) {
-        if !self.needs_no_vote() || self.unstored.is_empty() {
+        if self.may_campaign() {
             self.kernel.campaign();
         }
     }
@@ -409,17 +416,22 @@ impl<K: Kernel> Group<K> {
     /// Writes entries again that lie below a position and are not applied, so that the log can go on without its old files. Entries that
     /// are applied go with a checkpoint. [`Self::needs`] moves when the new records are durable.
     pub fn move_up(&mut self, below: Position, log: &dyn EntryLog) {
-        let last = self.kernel.heads().last_index();
-        let is_below = |index: &u64| self.places.get(*index).is_some_and(|place| place.first < below);
-        let Some(first) = (self.applied.0 + 1..=last).find(is_below) else { return };
-        // All behind it, too: where older files are gone, a start reads them as what replaces everything behind.
-        for index in first..=last {
-            if let (Some(head), Some(body)) =
-                (self.kernel.heads().get(index), self.bodies.get(index).cloned())
-            {
-                self.write_entry(head, &body, log);
-            }
+        let needed = self.needs();
+        let first = self.applied.0 + 1;
+        let places: Vec<Place> = (first..).map_while(|index| self.places.get(index)).collect();
+        if !places.iter().any(|place| place.first < below) {
+            return;
         }
+        for (index, mut place) in (first..).zip(places) {
+            if place.first < below
+                && let Some(head) = self.kernel.heads().get(index)
+                && let Some(body) = self.bodies.get(index).cloned()
+            {
+                place = self.write_entry(head, Writing::Again, &body, log);
+            }
+            self.places.push(index, place);
+        }
+        self.keep_until_durable(needed);
     }
 
     /// The message that brings the machine's state to a replica which wants it. The state has applied exactly what [`Self::run`] has
@@ -575,17 +587,20 @@ impl<K: Kernel> Group<K> {
     }
 
     fn store(&mut self, head: Head, body: Bytes, log: &dyn EntryLog) {
-        self.write_entry(head, &body, log);
+        let replaces = self.places.get(head.index).map(|_| self.needs());
+        let place = self.write_entry(head, Writing::New, &body, log);
+        if let Some(needed) = replaces {
+            self.keep_until_durable(needed);
+        }
+        self.places.push(head.index, place);
         self.bodies.push(head.index, body);
     }
 
-    fn write_entry(&mut self, head: Head, body: &Bytes, log: &dyn EntryLog) {
-        let front = encode_entry(head, self.commit, body);
-        let replaces = self.places.get(head.index).map(|_| self.needs());
+    fn write_entry(&mut self, head: Head, writing: Writing, body: &Bytes, log: &dyn EntryLog) -> Place {
+        let front = encode_entry(head, self.commit, writing, body);
         let end = log.append(self.settings.group, ENTRY, &front, body);
         self.note_end(end);
-        self.keep_until_durable(replaces);
-        self.places.push(head.index, Place::ending_at(end, ENTRY_HEAD_BYTES + body.len()));
+        Place::ending_at(end, ENTRY_HEAD_BYTES + body.len())
     }
 
     /// Returns where the record begins.
@@ -613,7 +628,7 @@ impl<K: Kernel> Group<K> {
         self.places = Places::from(index + 1);
         self.bodies = Bodies::from(index + 1);
         let begin = self.write_state(INSTALLED, self.applied, &state, log);
-        self.keep_until_durable(Some(old));
+        self.keep_until_durable(old);
         self.checkpoints.clear();
         self.checkpoints.push_back((self.end, begin, index));
         self.effects.apply.push(Apply::State { index, term, state });
@@ -663,8 +678,7 @@ impl<K: Kernel> Group<K> {
     }
 
     /// What the latest record replaces has to stay until that is durable.
-    fn keep_until_durable(&mut self, replaced: Option<Position>) {
-        let Some(old) = replaced else { return };
+    fn keep_until_durable(&mut self, old: Position) {
         match self.moving.back_mut() {
             Some(last) if last.1 == old => last.0 = self.end,
             _ => self.moving.push_back((self.end, old)),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::kernel::{EntryKind, Head};
 
 /// The heads of consecutive entries. A million entries of one term cost as much as one.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heads {
     /// Index and term of the entry before the first: what a checkpoint or an installed state stands for.
     before: (u64, u64),

@@ -209,6 +209,11 @@ impl RaftRs {
         ready.messages_when_stored.extend(from.take_persisted_messages().iter().filter_map(from_raft));
         ready.committed.extend(from.take_committed_entries().iter().map(head_of));
         node.advance_append_async(from);
+        if let Some(installed) = &ready.install {
+            // Heads before it are gone, so nothing may look for them. What this replica says of the state waits until it is durable.
+            node.raft.on_persist_snap(installed.index);
+            node.advance_apply_to(installed.index);
+        }
         ready
     }
 }

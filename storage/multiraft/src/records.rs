@@ -8,7 +8,7 @@ use crate::kernel::{EntryKind, Head, ReplicaId};
 use crate::members::Members;
 use crate::reading::Reading;
 
-/// An entry: index u64, term u64, commit u64, kind u8, version u8, reserved u16, crc u32 of kind, version and body, body.
+/// An entry: index u64, term u64, commit u64, kind u8, version u8, flags u8, reserved u8, crc u32 of kind, version and body, body.
 pub const ENTRY: u8 = 16;
 /// Term u64 and vote u64.
 pub const VOTE: u8 = 17;
@@ -21,6 +21,18 @@ pub const INSTALLED: u8 = 19;
 const ENTRY_VERSION: u8 = 1;
 /// Bytes of an entry record before the body.
 pub(crate) const ENTRY_HEAD_BYTES: usize = 32;
+
+/// In an entry's flags: it is written again, because the file with its earlier record is to go.
+const AGAIN: u8 = 1;
+
+/// How an entry record counts beside earlier ones of its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writing {
+    /// It takes the place of what was at its index and of all behind it.
+    New,
+    /// It is the entry at its index. What is behind it stays.
+    Again,
+}
 
 /// Why a record cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,7 +55,7 @@ pub enum RecordError {
 }
 
 /// The front of an entry record.
-pub(crate) fn encode_entry(head: Head, commit: u64, body: &[u8]) -> [u8; ENTRY_HEAD_BYTES] {
+pub(crate) fn encode_entry(head: Head, commit: u64, writing: Writing, body: &[u8]) -> [u8; ENTRY_HEAD_BYTES] {
     let mut out = [0; ENTRY_HEAD_BYTES];
     out[..8].copy_from_slice(&head.index.to_be_bytes());
     out[8..16].copy_from_slice(&head.term.to_be_bytes());
@@ -54,6 +66,7 @@ pub(crate) fn encode_entry(head: Head, commit: u64, body: &[u8]) -> [u8; ENTRY_H
         EntryKind::Members => 2,
     };
     out[25] = ENTRY_VERSION;
+    out[26] = if writing == Writing::Again { AGAIN } else { 0 };
     let crc = entry_crc(out[24], out[25], body);
     out[28..].copy_from_slice(&crc.to_be_bytes());
     out
@@ -67,8 +80,8 @@ fn entry_crc(kind: u8, version: u8, body: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Head, commit index and body of an entry record.
-pub(crate) fn decode_entry(payload: &[u8]) -> Result<(Head, u64, &[u8]), RecordError> {
+/// Head, commit index, way of writing and body of an entry record.
+pub(crate) fn decode_entry(payload: &[u8]) -> Result<(Head, u64, Writing, &[u8]), RecordError> {
     let mut bytes = Reading(payload);
     let mut next = || bytes.u64().ok_or(RecordError::Truncated);
     let (index, term, commit) = (next()?, next()?, next()?);
@@ -87,10 +100,15 @@ pub(crate) fn decode_entry(payload: &[u8]) -> Result<(Head, u64, &[u8]), RecordE
         2 => EntryKind::Members,
         _ => return Err(RecordError::Newer),
     };
+    let writing = match fields[2] {
+        0 => Writing::New,
+        AGAIN => Writing::Again,
+        _ => return Err(RecordError::Newer),
+    };
     if index == 0 || term == 0 {
         return Err(RecordError::Field);
     }
-    Ok((Head { index, term, kind }, commit, body))
+    Ok((Head { index, term, kind }, commit, writing, body))
 }
 
 /// The body of the entry that an entry record holds. For entries that a group no longer has in memory: read the record at its
@@ -99,7 +117,7 @@ pub(crate) fn decode_entry(payload: &[u8]) -> Result<(Head, u64, &[u8]), RecordE
 /// # Errors
 /// The record is damaged, or holds another entry.
 pub fn entry_body(payload: &Bytes, head: Head) -> Result<Bytes, RecordError> {
-    let (found, _, body) = decode_entry(payload)?;
+    let (found, _, _, body) = decode_entry(payload)?;
     if found != head {
         return Err(RecordError::OtherEntry);
     }
@@ -169,15 +187,15 @@ mod tests {
     #[test]
     fn an_entry_is_read_back_and_any_flipped_bit_of_its_body_is_noticed() {
         let head = Head { index: 7, term: 3, kind: EntryKind::Members };
-        let mut record = encode_entry(head, 5, b"body").to_vec();
+        let mut record = encode_entry(head, 5, Writing::New, b"body").to_vec();
         record.extend_from_slice(b"body");
-        assert_eq!(decode_entry(&record), Ok((head, 5, &b"body"[..])));
+        assert_eq!(decode_entry(&record), Ok((head, 5, Writing::New, &b"body"[..])));
         let payload = Bytes::from(record.clone());
         assert_eq!(entry_body(&payload, head), Ok(Bytes::from_static(b"body")));
         assert_eq!(entry_body(&payload, Head { term: 4, ..head }), Err(RecordError::OtherEntry));
         for at in 24..record.len() {
             if (26..28).contains(&at) {
-                continue; // reserved
+                continue; // flags and reserved
             }
             let mut flipped = record.clone();
             flipped[at] ^= 1;
@@ -188,10 +206,10 @@ mod tests {
     #[test]
     fn the_bytes_of_records_stay_as_they_are() {
         let head = Head { index: 2, term: 1, kind: EntryKind::Parts };
-        let entry = encode_entry(head, 1, b"a");
+        let entry = encode_entry(head, 1, Writing::Again, b"a");
         assert_eq!(
             entry[..28],
-            [0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0]
+            [0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 1, 0]
         );
         assert_eq!(entry[28..], crc32fast::hash(&[0, 1, b'a']).to_be_bytes());
         let state = StateRecord {

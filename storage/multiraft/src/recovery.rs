@@ -1,7 +1,7 @@
 //! A replica from its records, after a start. Knows the rules by which records of one stream replace each other; knows no kernel's.
 //!
-//! 1. An entry takes the place of what was at its index and of all behind it, unless the entry there has the same term: then it is
-//!    the same entry, written again so that an old file of the log can go, and what is behind it stays.
+//! 1. An entry takes the place of what was at its index and of all behind it. One that says that it is written again, so that an old
+//!    file of the log can go, takes the place of its earlier record alone.
 //! 2. A checkpoint stands for all entries up to its applied index. What is behind stays.
 //! 3. An installed state stands for everything before it.
 //! 4. Entries are applied up to the highest commit index that any record names.
@@ -18,7 +18,7 @@ use crate::kernel::{EntryKind, Head, Kernel, Refused, ReplicaId, Start};
 use crate::log::Place;
 use crate::members::{Members, decode_changes};
 use crate::records::{
-    CHECKPOINT, ENTRY, INSTALLED, RecordError, StateRecord, VOTE, decode_entry, decode_vote,
+    CHECKPOINT, ENTRY, INSTALLED, RecordError, StateRecord, VOTE, Writing, decode_entry, decode_vote,
 };
 
 /// Why a replica cannot be read back. It must not take part again: make it anew under another id.
@@ -107,9 +107,9 @@ impl<K: Kernel> Recovery<K> {
         let place = Place::ending_at(end, payload.len());
         match kind {
             ENTRY => {
-                let (head, commit, body) = decode_entry(payload).map_err(unreadable)?;
+                let (head, commit, writing, body) = decode_entry(payload).map_err(unreadable)?;
                 self.commit = self.commit.max(commit);
-                self.entry(Stored { head, place, body: payload.slice_ref(body) })
+                self.entry(Stored { head, place, body: payload.slice_ref(body) }, writing)
             }
             VOTE => {
                 self.vote = decode_vote(payload).map_err(unreadable)?;
@@ -123,7 +123,7 @@ impl<K: Kernel> Recovery<K> {
                     return Ok(());
                 }
                 if kind == INSTALLED {
-                    self.base = None;
+                    (self.base, self.commit) = (None, 0);
                     self.entries.clear();
                 }
                 self.state(record, payload.slice_ref(state), place.first)
@@ -186,15 +186,18 @@ impl<K: Kernel> Recovery<K> {
         ))
     }
 
-    fn entry(&mut self, stored: Stored) -> Result<(), RecoveryError> {
+    fn entry(&mut self, stored: Stored, writing: Writing) -> Result<(), RecoveryError> {
         let index = stored.head.index;
-        match self.entries.get_mut(&index) {
-            Some(same) if same.head == stored.head => same.place = stored.place,
-            _ if self.base.is_some() && index <= self.applied.0 => {
-                return Err(RecoveryError::Replaced(index));
-            }
+        let is_applied = self.base.is_some() && index <= self.applied.0;
+        match (writing, self.entries.get_mut(&index)) {
+            (Writing::Again, Some(same)) if same.head == stored.head => same.place = stored.place,
+            (Writing::Again, Some(_)) => return Err(RecoveryError::Replaced(index)),
+            _ if is_applied => return Err(RecoveryError::Replaced(index)),
             // A gap in front is none in the end: older files are gone, and what was in them comes again or does not count.
-            _ => {
+            (Writing::Again, None) => {
+                self.entries.insert(index, stored);
+            }
+            (Writing::New, _) => {
                 self.entries.split_off(&index);
                 self.expected_last = self.expected_last.min(index);
                 self.entries.insert(index, stored);

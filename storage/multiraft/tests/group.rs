@@ -1,13 +1,14 @@
 //! A group on the real log over a simulated disk, and what peers may send.
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use commitlog::{Log, LogOptions, LogWriter, Recovered, Step};
+use commitlog::{Log, LogOptions, LogWriter, Position, RECORD_HEADER_BYTES, Recovered, Step};
 use multiraft::{
-    Apply, Group, Head, Installed, Members, Message, MessageKind, RaftRs, Recovery, Refused, ReplicaId, Role,
-    Settings, entry_body,
+    Apply, EntryLog, Group, Head, Installed, Members, Message, MessageKind, RaftRs, Recovery, Refused,
+    ReplicaId, Role, Settings, entry_body,
 };
 use platform::SimDisk;
 use proptest::prelude::*;
@@ -105,6 +106,135 @@ fn a_group_takes_no_more_than_its_bound_but_always_one_entry() {
     assert_eq!(group.propose(Bytes::from_static(b"x")), Err(Refused::Full(1000)));
     work(&mut group, &log, &mut writer);
     group.propose(Bytes::from_static(b"x")).expect("there is room again");
+}
+
+/// A log in memory, for tests that choose which records are found at a start.
+#[derive(Default)]
+struct Memory(RefCell<Vec<(Position, u8, Bytes)>>);
+
+impl Memory {
+    fn end(&self) -> Position {
+        self.0.borrow().last().map_or(Position(0), |record| record.0)
+    }
+}
+
+impl EntryLog for Memory {
+    fn append(&self, _group: u64, kind: u8, head: &[u8], body: &Bytes) -> Position {
+        let payload: Bytes = [head, body].concat().into();
+        let end = Position(self.end().0 + (RECORD_HEADER_BYTES + payload.len()) as u64);
+        self.0.borrow_mut().push((end, kind, payload));
+        end
+    }
+}
+
+/// The end of a turn, with all durable. Returns the kinds of messages that go out.
+fn settle(group: &mut Group<RaftRs>, log: &Memory) -> Vec<MessageKind> {
+    let mut send = group.run(log).send;
+    group.durable(log.end());
+    send.extend(group.run(log).send);
+    assert_eq!(group.failure(), None);
+    send.iter().map(|envelope| envelope.message.kind).collect()
+}
+
+/// The replica that records make.
+fn read_back(replica: ReplicaId, records: &[(Position, u8, Bytes)]) -> Group<RaftRs> {
+    let mut recovery = Recovery::new(Settings::new(GROUP, replica));
+    for (end, kind, payload) in records {
+        recovery.record(*end, *kind, payload).expect("a whole record");
+    }
+    recovery.finish().expect("records of a replica")
+}
+
+/// A member of three in memory.
+fn member(log: &Memory) -> Group<RaftRs> {
+    let members = Members::of(&[OWN, ReplicaId(2), ReplicaId(3)]);
+    let mut group =
+        Group::create(Settings::new(GROUP, OWN), members, &Bytes::new(), log).expect("a group begins");
+    settle(&mut group, log);
+    group
+}
+
+fn from_leader(kind: MessageKind, term: u64) -> Message {
+    Message {
+        kind,
+        from: ReplicaId(2),
+        to: OWN,
+        term,
+        index: 0,
+        index_term: 0,
+        commit: 0,
+        commit_term: 0,
+        reject: false,
+        reject_hint: 0,
+        transfer: false,
+        heads: Vec::new(),
+        installed: None,
+    }
+}
+
+/// Entries behind this one, of the leader's term.
+fn append(behind: (u64, u64), count: u64, term: u64, commit: u64) -> (Message, Vec<Bytes>) {
+    let head = |index| Head { index, term, ..Head::default() };
+    let heads = (behind.0 + 1..=behind.0 + count).map(head).collect();
+    let message = from_leader(MessageKind::Append, term);
+    let message = Message { index: behind.0, index_term: behind.1, commit, heads, ..message };
+    (message, (0..count).map(|_| Bytes::from_static(b"body")).collect())
+}
+
+#[test]
+fn a_replica_whose_state_is_not_durable_yet_may_campaign() {
+    let log = Memory::default();
+    let mut group = member(&log);
+    let members = group.members().clone();
+    let installed = Some(Box::new(Installed { index: 10, term: 2, members }));
+    let message = Message { installed, ..from_leader(MessageKind::Install, 2) };
+    group.step(message, vec![Bytes::new()]).expect("a message");
+    assert!(group.run(&log).send.is_empty(), "the state is not durable");
+    group.campaign();
+    assert!(group.run(&log).send.is_empty(), "the state is not durable");
+    let sent = settle(&mut group, &log);
+    assert!(sent.contains(&MessageKind::Appended) && sent.contains(&MessageKind::PreVote), "{sent:?}");
+}
+
+#[test]
+fn a_start_needs_no_entry_that_was_to_be_written_again_and_was_not() {
+    let log = Memory::default();
+    let mut group = member(&log);
+    let (message, bodies) = append((1, 1), 5, 2, 1);
+    group.step(message, bodies).expect("a message");
+    settle(&mut group, &log);
+    group.checkpoint(&Bytes::new(), &log);
+    let old = log.0.borrow().len();
+    group.move_up(log.end(), &log);
+    settle(&mut group, &log);
+    assert_eq!(log.0.borrow().len(), old + 5);
+
+    // The power goes when the first one is durable. The file with its earlier record goes after the start.
+    let records = log.0.borrow()[..=old].to_vec();
+    let needed = read_back(OWN, &records).needs();
+    let (_, left) = records.split_at(records.partition_point(|record| record.0 <= needed));
+    assert_eq!(left.len(), 6, "the entry has two records, and one is not needed");
+    assert_eq!(read_back(OWN, left).heads(), group.heads());
+}
+
+#[test]
+fn what_an_earlier_replica_knew_to_be_committed_says_nothing_of_a_later_one() {
+    let log = Memory::default();
+    let mut earlier = member(&log);
+    let (message, bodies) = append((1, 1), 5, 2, 6);
+    earlier.step(message, bodies).expect("a message");
+    settle(&mut earlier, &log);
+    let (message, bodies) = append((6, 2), 1, 2, 6);
+    earlier.step(message, bodies).expect("a message");
+    settle(&mut earlier, &log);
+
+    let later = ReplicaId(11);
+    let mut group = Group::<RaftRs>::create_empty(Settings::new(GROUP, later), &log).expect("a replica");
+    settle(&mut group, &log);
+    let (message, bodies) = append((0, 0), 3, 2, 0);
+    group.step(Message { to: later, ..message }, bodies).expect("a message");
+    settle(&mut group, &log);
+    assert_eq!(read_back(later, &log.0.borrow()).applied(), (0, 0));
 }
 
 fn number() -> impl Strategy<Value = u64> {

@@ -5,13 +5,15 @@
 //! of a deployment; every bound it applies is an argument or a named constant, and malformed input is an error
 //! value, never a panic.
 //!
-//! One module per protocol: [`amqp091`], [`amqp10`], [`stream`], and [`proxy`], which stands before any of them.
+//! One module per protocol: [`amqp091`], [`amqp10`], [`stream`], [`peer`] between nodes, and [`proxy`], which stands before any of
+//! those of clients.
 
 pub mod amqp091;
 pub mod amqp10;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod mqtt;
+pub mod peer;
 pub mod proxy;
 mod reader;
 pub mod stream;

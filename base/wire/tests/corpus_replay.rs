@@ -70,3 +70,8 @@ fn the_mqtt_packet_corpus_passes() {
 fn the_mqtt_topic_corpus_passes() {
     replay("mqtt_topic", wire::fuzzing::mqtt_topic);
 }
+
+#[test]
+fn the_peer_frame_corpus_passes() {
+    replay("peer_frame", wire::fuzzing::peer_frame);
+}

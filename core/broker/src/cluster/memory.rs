@@ -227,8 +227,7 @@ impl Peers for MemoryPeers {
     fn send(&self, to: &NodeName, lane: Lane, kind: u8, payload: Bytes) -> Result<(), SendRefused> {
         check_frame(kind, &payload)?;
         let net = self.net.upgrade().ok_or(SendRefused::Down)?;
-        let sent = net.inner.lock().send(&self.own.name, to, lane, (kind, payload));
-        sent
+        net.inner.lock().send(&self.own.name, to, lane, (kind, payload))
     }
 
     fn connected(&self) -> Vec<PeerStatus> {

@@ -1,0 +1,4 @@
+//! Feeds `wire::fuzzing::peer_frame`; what it checks is described there.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| wire::fuzzing::peer_frame(data));

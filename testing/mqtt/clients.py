@@ -4,9 +4,12 @@
     client.subscribe("a/#", 1); client.publish("a/b", b"x", 1); client.next()
 """
 
+import base64
+import json
 import queue
 import re
 import time
+import urllib.request
 
 import paho.mqtt.client as paho
 import pika
@@ -39,14 +42,15 @@ def until(what, holds, deadline_s=DEADLINE_S):
 
 
 class Server:
-    def __init__(self, binary, folder):
-        config = "prometheus.tcp.listener = none\nmqtt.listeners.tcp.default = 127.0.0.1:0\n"
+    def __init__(self, binary, folder, config=""):
+        config = "prometheus.tcp.port = 0\nmqtt.listeners.tcp.default = 127.0.0.1:0\nweb_mqtt.tcp.listener = 127.0.0.1:0\n" + config
         self.process = warren.Warren(binary, folder, config)
         self.ctl, self.clients = self.process.ctl, []
 
     def start(self):
         self.process.start()
-        self.port = int(re.findall(r"^ready .* mqtt=127.0.0.1:(\d+)", self.process.log_text(), re.MULTILINE)[-1])
+        port_of = lambda word: int(re.findall(rf"^ready .* {word}=127.0.0.1:(\d+)", self.process.log_text(), re.MULTILINE)[-1])
+        self.port, self.web_port = port_of("mqtt"), port_of("mqtt-ws")
         return self
 
     def kill(self):
@@ -71,6 +75,20 @@ class Server:
     def channel(self):
         return pika.BlockingConnection(pika.URLParameters(self.process.url)).channel()
 
+    def api(self, path):
+        request = urllib.request.Request(f"http://{self.process.http}/api/{path}")
+        request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
+        with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
+            return json.load(answer)
+
+    def metrics(self):
+        """Values by name and labels."""
+        port = re.search(r"port: (\d+), protocol: http/prometheus", self.ctl("listeners")[1])[1]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=DEADLINE_S) as answer:
+            lines = answer.read().decode().splitlines()
+        samples = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        return {name: float(value) for name, value in samples}
+
     def rows(self, *words):
         """Lines of a `list_...` command as lists of columns."""
         code, out, errors = self.ctl("-q", *words)
@@ -82,10 +100,13 @@ class Client:
     """Connected when made. `refused` is the reason when it was not let in."""
 
     def __init__(self, server, name, version, clean, expiry_s, will, **options):
+        web = options.pop("web", False)
         self.version, self.messages, self.events = version, queue.Queue(), queue.Queue()
         new = {} if version == V5 else {"clean_session": clean}
         self.paho = paho.Client(CallbackAPIVersion.VERSION2, name, protocol=version,
-                                reconnect_on_failure=False, **new)
+                                reconnect_on_failure=False, transport="websockets" if web else "tcp", **new)
+        if web:
+            self.paho.ws_set_options("/ws")
         self.paho.on_message = lambda _, __, message: self.messages.put(message)
         self.paho.on_connect = lambda _, __, flags, reason, given: self.events.put(("connect", flags, reason, given))
         self.paho.on_disconnect = lambda _, __, ___, reason, given: self.events.put(("disconnect", reason))
@@ -104,7 +125,7 @@ class Client:
         if version == V5:
             asked = {} if expiry_s is None else {"SessionExpiryInterval": expiry_s}
             start = {"clean_start": clean, "properties": properties("CONNECT", **asked, **options)}
-        self.paho.connect("127.0.0.1", server.port, keep_alive, **start)
+        self.paho.connect("127.0.0.1", server.web_port if web else server.port, keep_alive, **start)
         self.paho.loop_start()
         _, flags, self.reason, self.given = self.event("connect")
         self.refused, self.session_present = self.reason.is_failure, flags.session_present

@@ -221,7 +221,23 @@ def test_permissions(broker):
 def test_listings(broker):
     client = broker.client("listed", V5)
     client.subscribe("li/sted", 1)
-    rows = broker.rows("list_mqtt_connections", "client_id", "proto_ver", "user")
-    assert [row for row in rows if row[0] == "listed"], rows
+    rows = broker.rows("list_mqtt_connections", "client_id", "protocol", "clean_sess", "exchange", "prefetch", "user")
+    assert ["listed", "{'MQTT', {5, 0}}", "true", "amq.topic", "10", "guest"] in rows, rows
     assert [row for row in broker.rows("list_bindings", "source_name", "destination_name", "routing_key")
             if row == ["amq.topic", "mqtt-subscription-listedqos1", "li.sted"]]
+    (shown,) = [it for it in broker.api("connections") if it["client_properties"].get("client_id") == "listed"]
+    assert (shown["protocol"], shown["auth_mechanism"], shown["timeout"]) == ("MQTT 5-0", "none", 60)
+
+
+def test_metrics_tell_protocols_apart(broker):
+    client = broker.client("counted", V5)
+    client.subscribe("cou/nted", 1)
+    client.publish("cou/nted", b"", 1)
+    client.next()
+    assert broker.client("wrong", V311, login=("guest", "wrong")).refused
+    values = broker.metrics()
+    for name, least in [("auth_attempts_succeeded_total", 1), ("auth_attempts_failed_total", 1)]:
+        assert values[f'rabbitmq_{name}{{protocol="mqtt"}}'] >= least
+    assert values['rabbitmq_auth_attempts_failed_total{protocol="amqp091"}'] == 0
+    for name, further in [("received_total", ""), ("confirmed_total", ""), ("delivered_total", ',queue_type="rabbit_classic_queue"')]:
+        assert values[f'rabbitmq_global_messages_{name}{{protocol="mqtt50"{further}}}'] >= 1

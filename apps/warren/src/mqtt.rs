@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker::Broker;
-use management::{MQTT_LISTENER_PROTOCOL, MQTT_TLS_LISTENER_PROTOCOL, NodeListener};
-use net::Endpoint;
+use management::{
+    MQTT_LISTENER_PROTOCOL, MQTT_TLS_LISTENER_PROTOCOL, NodeListener, WEB_MQTT_LISTENER_PROTOCOL,
+    WEB_MQTT_TLS_LISTENER_PROTOCOL,
+};
+use net::{Endpoint, WebSocketOptions};
 use platform::Clock;
 use protocols::mqtt::{Door, SessionQueueType, Settings};
 
-use crate::config::{self, Options, QueueType, Switch};
+use crate::config::{self, Options, QueueType, Switch, WebMqttOptions};
 use crate::server::Bound;
 use crate::tls::Certificates;
 
@@ -23,6 +26,7 @@ pub(crate) fn entrances(options: &Options, certificates: &Certificates) -> Vec<(
     let plain = Endpoint {
         proxy: options.mqtt.proxy_protocol == Switch::On,
         tls: None,
+        web_socket: None,
         timeout: Duration::from_millis(options.network.tls.handshake_timeout_ms),
     };
     let slot = certificates.clients.as_ref().map(|named| named.slot.clone());
@@ -30,16 +34,44 @@ pub(crate) fn entrances(options: &Options, certificates: &Certificates) -> Vec<(
     let of = |listeners: &[config::Listener], endpoint: Endpoint| {
         listeners.iter().map(move |listener| (*listener, endpoint.clone())).collect::<Vec<_>>()
     };
-    let mut all = of(&options.mqtt.listeners, plain);
+    let mut all = of(&options.mqtt.listeners, plain.clone());
     all.append(&mut of(&options.mqtt.tls_listeners, encrypted));
+    all.append(&mut web_entrances(&options.web_mqtt, &plain, certificates));
+    all
+}
+
+/// The same for those who come over WebSocket.
+fn web_entrances(
+    options: &WebMqttOptions,
+    plain: &Endpoint,
+    certificates: &Certificates,
+) -> Vec<(config::Listener, Endpoint)> {
+    let web_socket = WebSocketOptions {
+        path: options.path.clone(),
+        protocol: "mqtt",
+        message_bytes_max: usize::try_from(options.message_bytes_max).unwrap_or(usize::MAX),
+        origins: options.origins.clone(),
+    };
+    let plain = Endpoint {
+        proxy: options.proxy_protocol == Switch::On,
+        web_socket: Some(Arc::new(web_socket)),
+        ..plain.clone()
+    };
+    let slot = certificates.web_mqtt.as_ref().map(|named| named.slot.clone());
+    let encrypted = Endpoint { tls: slot, ..plain.clone() };
+    let mut all = Vec::new();
+    all.extend(options.tcp.listener().map(|listener| (listener, plain)));
+    all.extend(options.ssl.listener().map(|listener| (listener, encrypted)));
     all
 }
 
 /// A listener as listings show it.
 pub(crate) fn shown(bound: &Bound) -> NodeListener {
-    let (protocol, purpose) = match bound.is_encrypted {
-        true => (MQTT_TLS_LISTENER_PROTOCOL, "MQTT over TLS"),
-        false => (MQTT_LISTENER_PROTOCOL, "MQTT"),
+    let (protocol, purpose) = match (bound.is_web_socket, bound.is_encrypted) {
+        (false, true) => (MQTT_TLS_LISTENER_PROTOCOL, "MQTT over TLS"),
+        (false, false) => (MQTT_LISTENER_PROTOCOL, "MQTT"),
+        (true, true) => (WEB_MQTT_TLS_LISTENER_PROTOCOL, "MQTT over WebSockets and TLS (HTTPS)"),
+        (true, false) => (WEB_MQTT_LISTENER_PROTOCOL, "MQTT over WebSockets (HTTP)"),
     };
     NodeListener { address: bound.address, protocol, purpose }
 }

@@ -166,7 +166,11 @@ impl Welcome<'_> {
             let bound = Listener::bind(&candidates, options).with_context(|| {
                 format!("cannot listen on {candidates:?}; choose another address with --listen ADDRESS:PORT")
             })?;
-            addresses.push(Bound { address: bound.local_address()?, is_encrypted: endpoint.tls.is_some() });
+            addresses.push(Bound {
+                address: bound.local_address()?,
+                is_encrypted: endpoint.tls.is_some(),
+                is_web_socket: endpoint.web_socket.is_some(),
+            });
             gates.push(bound.gate());
             let accept = bound.accept(endpoint, door.clone(), self.clock.clone(), self.random.clone());
             accepting.push(tokio::spawn(accept));
@@ -207,6 +211,8 @@ pub(crate) struct Bound {
     pub(crate) address: SocketAddr,
     /// Its connections are.
     pub(crate) is_encrypted: bool,
+    /// So are they.
+    pub(crate) is_web_socket: bool,
 }
 
 /// Where clients come in, and what stands before the protocol there.
@@ -215,6 +221,7 @@ fn entrances(options: &Options, certificates: &Certificates) -> Vec<(config::Lis
     let plain = Endpoint {
         proxy: network.proxy_protocol == Switch::On,
         tls: None,
+        web_socket: None,
         timeout: Duration::from_millis(network.tls.handshake_timeout_ms),
     };
     let slot = certificates.clients.as_ref().map(|named| named.slot.clone());
@@ -320,20 +327,23 @@ fn announce(
 ) -> anyhow::Result<()> {
     let dir = std::fs::canonicalize(&options.node.data_dir)?;
     let pid = std::process::id();
-    let texts_of = |listeners: &[Bound], is_encrypted: bool| -> Vec<String> {
+    let texts_of = |listeners: &[Bound], is_encrypted: bool, is_web_socket: bool| -> Vec<String> {
         listeners
             .iter()
-            .filter(|one| one.is_encrypted == is_encrypted)
+            .filter(|one| (one.is_encrypted, one.is_web_socket) == (is_encrypted, is_web_socket))
             .map(|one| one.address.to_string())
             .collect()
     };
-    let (addresses, encrypted) = (texts_of(bound, false), texts_of(bound, true));
+    let (addresses, encrypted) = (texts_of(bound, false, false), texts_of(bound, true, false));
     let amqp = if addresses.is_empty() { "none".to_owned() } else { addresses.join(",") };
     let mut further = String::new();
     if !encrypted.is_empty() {
         further.push_str(&format!(" amqps={}", encrypted.join(",")));
     }
-    for (name, found) in [("mqtt", texts_of(mqtt, false)), ("mqtts", texts_of(mqtt, true))] {
+    for (name, is_encrypted, is_web_socket) in
+        [("mqtt", false, false), ("mqtts", true, false), ("mqtt-ws", false, true), ("mqtt-wss", true, true)]
+    {
+        let found = texts_of(mqtt, is_encrypted, is_web_socket);
         if !found.is_empty() {
             further.push_str(&format!(" {name}={}", found.join(",")));
         }

@@ -18,6 +18,8 @@ const WARN_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 pub(crate) struct Certificates {
     /// Of clients' listeners; `None` where none is encrypted.
     pub(crate) clients: Option<NodeCertificates>,
+    /// Of MQTT over WebSocket.
+    pub(crate) web_mqtt: Option<NodeCertificates>,
     /// Of the HTTP API.
     pub(crate) management: Option<NodeCertificates>,
     /// Of the pages of metrics.
@@ -32,6 +34,7 @@ impl Certificates {
     pub(crate) fn read(options: &Options) -> anyhow::Result<Certificates> {
         let clients = &options.network.tls;
         let (management, prometheus) = (&options.management.tls, &options.prometheus.tls);
+        let web_mqtt = &options.web_mqtt;
         let wanted = |is_wanted: bool, name, server: &ServerOptions, login| {
             is_wanted.then(|| named(name, server, login)).transpose()
         };
@@ -39,6 +42,7 @@ impl Certificates {
         let by_name = CertificateLogin::default();
         Ok(Certificates {
             clients: wanted(is_encrypted, "ssl_options", &clients.server, login(clients))?,
+            web_mqtt: wanted(web_mqtt.ssl.port.is_some(), "web_mqtt.ssl", &web_mqtt.server, login(clients))?,
             management: wanted(management.port.is_some(), "management.ssl", &management.server, by_name)?,
             prometheus: wanted(prometheus.port.is_some(), "prometheus.ssl", &prometheus.server, by_name)?,
         })
@@ -46,7 +50,7 @@ impl Certificates {
 
     /// All of them; management shows them, and reads them again when it is asked to.
     pub(crate) fn all(&self) -> impl Iterator<Item = &NodeCertificates> {
-        [&self.clients, &self.management, &self.prometheus].into_iter().flatten()
+        [&self.clients, &self.web_mqtt, &self.management, &self.prometheus].into_iter().flatten()
     }
 
     /// Reads files again that have changed, when SIGHUP comes, and warns of certificates that end soon. Never returns.

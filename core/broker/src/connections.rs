@@ -13,7 +13,7 @@ use crate::announcements::events::Announcer;
 use crate::broker::{Broker, OpenError};
 use crate::call::Call;
 use crate::clients::{ClientBusy, ClientClaim, Clients};
-use crate::stats::{ConnectionTotals, NodeCounters, TrafficTotals};
+use crate::stats::{ByProtocol, ConnectionTotals, NodeCounters, TrafficTotals};
 use crate::vhost::Vhost;
 
 /// Why the broker closes a connection; the protocol makes its own close of it.
@@ -39,6 +39,10 @@ pub trait ConnectionControl: Send + Sync {
     fn wake(&self);
     /// What is known about the connection now.
     fn info(&self) -> ConnectionInfo;
+    /// What listings call its protocol.
+    fn protocol(&self) -> &'static str {
+        self.info().protocol
+    }
     /// Its channels now.
     fn channels(&self) -> Vec<ChannelInfo>;
     /// What it has counted; costs no allocation.
@@ -106,6 +110,8 @@ pub struct ConnectionInfo {
     pub user_provided_name: Option<String>,
     /// The name that a client of AMQP 1.0 gives itself.
     pub container_id: Option<String>,
+    /// What only connections of MQTT have.
+    pub mqtt: Option<MqttInfo>,
     /// Client properties as a raw AMQP field table.
     pub client_properties: Vec<u8>,
     /// Bytes, reads and writes, messages.
@@ -116,6 +122,21 @@ pub struct ConnectionInfo {
     pub connected_at_ms: u64,
     /// What it is encrypted with; `None` if it is not.
     pub tls: Option<Arc<TlsSession>>,
+}
+
+/// What listings show of connections of MQTT alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MqttInfo {
+    /// The session began with this connection, or ends with it.
+    pub is_clean: bool,
+    /// The exchange of topics.
+    pub exchange: String,
+    /// Messages of QoS 1 and 2 on the way to the client, at most.
+    pub prefetch: u16,
+    /// Those that are on their way.
+    pub unacknowledged: usize,
+    /// Publishes of QoS 1 and 2 that are not answered yet.
+    pub unconfirmed: usize,
 }
 
 /// What the two ends of an encrypted connection have agreed on, in RabbitMQ's words.
@@ -330,7 +351,7 @@ impl Connections {
         let gone = open.remove(&id)?;
         let totals = gone.control.totals();
         *gone.vhost.connections_gone.lock() += &totals;
-        *counters.connections_gone.lock() += &totals;
+        *counters.connections_gone.lock().entry(gone.control.protocol()).or_default() += &totals;
         counters.connections_closed.count();
         drop(open);
         gone.vhost.connections().fetch_sub(1, Ordering::Relaxed);
@@ -342,6 +363,17 @@ impl Connections {
     pub(crate) fn abandon(&self) {
         let left = std::mem::take(&mut *self.open.write());
         drop(left);
+    }
+
+    /// What connections have counted by protocol, and what is `gone`.
+    pub(crate) fn totals_by_protocol(&self, gone: &Mutex<ByProtocol>) -> ByProtocol {
+        let open = self.open.read();
+        // A connection is in one of the two places as long as the lock is held.
+        let mut sums = gone.lock().clone();
+        for Open { control, .. } in open.values() {
+            *sums.entry(control.protocol()).or_default() += &control.totals();
+        }
+        sums
     }
 
     /// What those connections have counted whose vhost `is_counted`, and what is `gone`.

@@ -68,7 +68,7 @@ pub use clients::{ClientBusy, ClientClaim};
 pub use connection_lines::Ending;
 pub use connections::{
     ChannelInfo, ChannelPermit, ChannelRefused, CloseReason, ConnectionControl, ConnectionInfo,
-    ConnectionMemory, Connections, PeerCertificate, TlsSession,
+    ConnectionMemory, Connections, MqttInfo, PeerCertificate, TlsSession,
 };
 pub use control::bindings::{BindRequest, DestinationName, FoundBinding};
 pub use control::exchanges::{ExchangeDeclare, check_exchange_type};
@@ -89,7 +89,8 @@ pub use queue_types::{QUEUE_TYPE_ARGUMENT, queue_config, queue_type};
 pub use refused::{BindingRefusal, Compared, Difference, LimitScope, Refused, Resource, ResourceKind};
 pub use stages::{QueueKind, Stage, StageTimes, StageTiming, Stages};
 pub use stats::{
-    ChurnTotals, ConnectionTotals, DeadLetterTotals, PublishCounters, SIZE_CLASSES, Sizes, TrafficTotals,
+    ByProtocol, ChurnTotals, ConnectionTotals, DeadLetterTotals, PublishCounters, SIZE_CLASSES, Sizes,
+    TrafficTotals,
 };
 pub use storage::StorageState;
 pub use vhost::Vhost;

@@ -21,17 +21,45 @@ const NAME_BYTES_MAX: usize = 255;
 pub enum LoginProtocol {
     /// AMQP 0-9-1.
     Amqp091,
+    /// AMQP 1.0.
+    Amqp10,
+    /// MQTT of any version.
+    Mqtt,
+    /// The stream protocol.
+    Stream,
     /// The HTTP API: each of its requests is a login.
     Http,
 }
 
 impl LoginProtocol {
+    /// All of them.
+    pub const ALL: [LoginProtocol; 5] = [
+        LoginProtocol::Amqp091,
+        LoginProtocol::Amqp10,
+        LoginProtocol::Mqtt,
+        LoginProtocol::Stream,
+        LoginProtocol::Http,
+    ];
+
     /// RabbitMQ's word.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             LoginProtocol::Amqp091 => "amqp091",
+            LoginProtocol::Amqp10 => "amqp10",
+            LoginProtocol::Mqtt => "mqtt",
+            LoginProtocol::Stream => "stream",
             LoginProtocol::Http => "http",
+        }
+    }
+
+    /// That of a connection, by what listings call its protocol.
+    pub(crate) fn of_connection(shown: &str) -> LoginProtocol {
+        match shown {
+            "AMQP 1-0" => LoginProtocol::Amqp10,
+            _ if shown.contains("MQTT") => LoginProtocol::Mqtt,
+            _ if shown.starts_with("stream") => LoginProtocol::Stream,
+            _ => LoginProtocol::Amqp091,
         }
     }
 }
@@ -76,8 +104,8 @@ pub enum LoginRecording {
 /// What is counted of logins.
 #[derive(Debug, Default)]
 pub(crate) struct Logins {
-    amqp: Counted,
-    http: Counted,
+    /// In the order of [`LoginProtocol::ALL`].
+    counted: [Counted; LoginProtocol::ALL.len()],
     records: AtomicBool,
     sources: Mutex<BTreeMap<LoginSource, LoginTotals>>,
 }
@@ -115,10 +143,7 @@ impl Logins {
     }
 
     fn of(&self, protocol: LoginProtocol) -> &Counted {
-        match protocol {
-            LoginProtocol::Amqp091 => &self.amqp,
-            LoginProtocol::Http => &self.http,
-        }
+        &self.counted[protocol as usize]
     }
 
     /// Those over one protocol.
@@ -139,10 +164,16 @@ impl Broker {
         self.services().counters.logins.count(LoginProtocol::Http, address, user, outcome);
     }
 
+    /// Logins over a protocol since the start, or since they were set back.
+    #[must_use]
+    pub fn logins(&self, protocol: LoginProtocol) -> LoginTotals {
+        self.services().counters.logins.now(protocol)
+    }
+
     /// Logins count from 0 again, their sources too.
     pub fn set_logins_back(&self) {
         let logins = &self.services().counters.logins;
-        for counted in [&logins.amqp, &logins.http] {
+        for counted in &logins.counted {
             counted.succeeded.set_back();
             counted.refused.set_back();
         }
@@ -181,6 +212,16 @@ mod tests {
         assert_eq!(lengths, [(5, 1), (254, 1)], "a name is cut between characters");
         assert_eq!(logins.now(LoginProtocol::Http), LoginTotals { succeeded: 1, refused: 2 });
         assert_eq!(logins.now(LoginProtocol::Amqp091).tried(), 0);
+    }
+
+    #[test]
+    fn protocols_stand_in_order_and_are_known_by_what_listings_call_them() {
+        for (place, protocol) in LoginProtocol::ALL.into_iter().enumerate() {
+            assert_eq!(place, protocol as usize);
+        }
+        let shown = ["AMQP 0-9-1", "AMQP 1-0", "MQTT 5-0", "Web MQTT 3-1-1", "stream"];
+        let names = shown.map(|shown| LoginProtocol::of_connection(shown).name());
+        assert_eq!(names, ["amqp091", "amqp10", "mqtt", "mqtt", "stream"]);
     }
 
     #[test]

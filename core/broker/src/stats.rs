@@ -6,6 +6,7 @@
 //!
 //! Refuses to know rates, formats, and who asks.
 
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +20,7 @@ use crate::cell::Queue;
 use crate::cell::crash::Condition;
 use crate::connection_lines::ConnectionLines;
 use crate::login_lines::RefusalLines;
-use crate::logins::{LoginProtocol, LoginTotals, Logins};
+use crate::logins::Logins;
 use crate::vhost::Vhost;
 
 /// What one channel, connection or vhost, or the node, has done with messages.
@@ -83,6 +84,9 @@ impl AddAssign<&ConnectionTotals> for ConnectionTotals {
     }
 }
 
+/// What connections have done, by the protocol that listings show.
+pub type ByProtocol = BTreeMap<&'static str, ConnectionTotals>;
+
 /// What has come and gone on the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChurnTotals {
@@ -100,10 +104,6 @@ pub struct ChurnTotals {
     pub queues_created: u64,
     /// Queues deleted.
     pub queues_deleted: u64,
-    /// Logins over AMQP 0-9-1.
-    pub logins: LoginTotals,
-    /// Logins to the HTTP API: each of its requests is one.
-    pub http_logins: LoginTotals,
 }
 
 /// Messages that died in queues with a dead-letter exchange and were sent there.
@@ -156,8 +156,8 @@ pub(crate) struct NodeCounters {
     pub(crate) dropped_sent: AtomicU64,
     pub(crate) failed_sent: AtomicU64,
     pub(crate) message_sizes: MessageSizes,
-    /// Of connections that are closed.
-    pub(crate) connections_gone: Mutex<ConnectionTotals>,
+    /// Of connections that are closed, by protocol.
+    pub(crate) connections_gone: Mutex<ByProtocol>,
     /// Of queues that are deleted or have crashed.
     pub(crate) queues_gone: Mutex<QueueTotals>,
 }
@@ -287,7 +287,15 @@ impl Broker {
     /// Everything all connections have done since the start, closed ones included. Costs a lock per open connection.
     #[must_use]
     pub fn traffic(&self) -> ConnectionTotals {
-        self.connections().totals(&self.services().counters.connections_gone, |_| true)
+        let mut sum = ConnectionTotals::default();
+        self.traffic_by_protocol().values().for_each(|totals| sum += totals);
+        sum
+    }
+
+    /// As [`Broker::traffic`], by protocol; those that nobody has used are left out.
+    #[must_use]
+    pub fn traffic_by_protocol(&self) -> ByProtocol {
+        self.connections().totals_by_protocol(&self.services().counters.connections_gone)
     }
 
     /// As [`Broker::traffic`], of one vhost, since it was made or the node started.
@@ -308,8 +316,6 @@ impl Broker {
             queues_declared: counters.queues_declared.now(),
             queues_created: counters.queues_created.now(),
             queues_deleted: counters.queues_deleted.now(),
-            logins: counters.logins.now(LoginProtocol::Amqp091),
-            http_logins: counters.logins.now(LoginProtocol::Http),
         }
     }
 

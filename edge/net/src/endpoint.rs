@@ -1,4 +1,4 @@
-//! What a listener does with a socket before a protocol session gets it: PROXY header, then TLS, under one deadline.
+//! What a listener does with a socket before a protocol session gets it: PROXY header, TLS, WebSocket, under one deadline.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,6 +17,7 @@ use broker::{PeerCertificate, TlsSession};
 use tls::{SessionFacts, TlsSlot};
 
 use crate::connection::{now_of, serve};
+use crate::web_socket::{WebSocket, WebSocketOptions};
 
 /// What stands before the protocol on a listener's connections.
 #[derive(Clone, Debug)]
@@ -25,20 +26,22 @@ pub struct Endpoint {
     pub proxy: bool,
     /// The connections are encrypted.
     pub tls: Option<Arc<TlsSlot>>,
-    /// Time for PROXY header and TLS handshake together. Default 5 seconds, as RabbitMQ's `ssl_handshake_timeout`.
+    /// The protocol comes in the messages of a WebSocket.
+    pub web_socket: Option<Arc<WebSocketOptions>>,
+    /// Time for PROXY header, TLS handshake and request for a WebSocket together. Default 5 seconds, as RabbitMQ's `ssl_handshake_timeout`.
     pub timeout: Duration,
 }
 
 impl Default for Endpoint {
     fn default() -> Self {
-        Endpoint { proxy: false, tls: None, timeout: Duration::from_secs(5) }
+        Endpoint { proxy: false, tls: None, web_socket: None, timeout: Duration::from_secs(5) }
     }
 }
 
 impl Endpoint {
     /// Whether the protocol gets the socket as it is.
     pub(crate) fn is_plain(&self) -> bool {
-        !self.proxy && self.tls.is_none()
+        !self.proxy && self.tls.is_none() && self.web_socket.is_none()
     }
 
     /// Prepares the connection and serves it. The permit counts it among those that are being prepared.
@@ -56,33 +59,45 @@ impl Endpoint {
             if self.proxy {
                 heed_proxy(&mut stream, &mut peer).await?;
             }
-            match &self.tls {
-                None => io::Result::Ok(Ready::Plain(stream)),
-                Some(slot) => Ok(Ready::Encrypted(Box::new(slot.accept(stream).await?))),
+            let stream = match &self.tls {
+                None => Ready::Plain(stream),
+                Some(slot) => {
+                    let stream = Box::new(slot.accept(stream).await?);
+                    told(&mut peer, slot, SessionFacts::of(stream.get_ref().1));
+                    Ready::Encrypted(stream)
+                }
+            };
+            match &self.web_socket {
+                None => io::Result::Ok(stream),
+                Some(options) => {
+                    peer.is_web_socket = true;
+                    stream.web_socket(options).await
+                }
             }
         }))
         .await;
         drop(prepares);
-        match prepared {
-            Ok(Ok(Ready::Plain(stream))) => {
-                let session = door.open(peer, now_of(&*clock));
-                serve(stream, session, clock).await;
-            }
-            Ok(Ok(Ready::Encrypted(stream))) => {
-                if let Some(slot) = &self.tls {
-                    told(&mut peer, slot, SessionFacts::of(stream.get_ref().1));
-                }
-                let session = door.open(peer, now_of(&*clock));
-                serve(stream, session, clock).await;
-            }
+        let stream = match prepared {
+            Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
                 tracing::info!(%remote, "a connection was refused before its protocol began: {error}");
+                return;
             }
-            Err(_) => tracing::info!(
-                %remote,
-                "a connection was closed: its TLS handshake or PROXY header took more than {} s",
-                self.timeout.as_secs_f32()
-            ),
+            Err(_) => {
+                tracing::info!(
+                    %remote,
+                    "a connection was closed: what stands before its protocol took more than {} s",
+                    self.timeout.as_secs_f32()
+                );
+                return;
+            }
+        };
+        let session = door.open(peer, now_of(&*clock));
+        match stream {
+            Ready::Plain(stream) => serve(stream, session, clock).await,
+            Ready::Encrypted(stream) => serve(stream, session, clock).await,
+            Ready::Web(stream) => serve(stream, session, clock).await,
+            Ready::EncryptedWeb(stream) => serve(stream, session, clock).await,
         }
     }
 }
@@ -109,6 +124,21 @@ fn told(peer: &mut Peer, slot: &TlsSlot, facts: Option<SessionFacts>) {
 enum Ready {
     Plain(TcpStream),
     Encrypted(Box<TlsStream<TcpStream>>),
+    Web(Box<WebSocket<TcpStream>>),
+    EncryptedWeb(Box<WebSocket<Box<TlsStream<TcpStream>>>>),
+}
+
+impl Ready {
+    /// The WebSocket that its client asks for.
+    async fn web_socket(self, options: &WebSocketOptions) -> io::Result<Ready> {
+        Ok(match self {
+            Ready::Plain(stream) => Ready::Web(Box::new(WebSocket::accept(stream, options).await?)),
+            Ready::Encrypted(stream) => {
+                Ready::EncryptedWeb(Box::new(WebSocket::accept(stream, options).await?))
+            }
+            twice => twice,
+        })
+    }
 }
 
 /// Takes the addresses from the header: they are the client's for listings and for rules about loopback.

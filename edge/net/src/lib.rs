@@ -1,7 +1,7 @@
 //! Listeners and connection tasks: where sockets live.
 //!
 //! Principal types: [`Listener`], which accepts, [`Gate`], which stops it for a while, [`Endpoint`], which
-//! unwraps PROXY headers and TLS, and the connection task that drives one protocol session: reads
+//! unwraps PROXY headers, TLS and WebSockets, and the connection task that drives one protocol session: reads
 //! greedily, hands bytes in, writes what has gathered with one call, and ticks the session's clock.
 //!
 //! Refuses to know: frames, methods, queues. What a session says it needs is what happens.
@@ -10,9 +10,11 @@ mod endpoint;
 mod gate;
 mod listener;
 mod turns;
+mod web_socket;
 
 pub use connection::serve;
 pub use endpoint::Endpoint;
 pub use gate::Gate;
 pub use listener::{Listener, ListenerOptions};
 pub use turns::thread_sleeps;
+pub use web_socket::WebSocketOptions;

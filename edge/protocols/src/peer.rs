@@ -14,6 +14,8 @@ pub struct Peer {
     pub local: SocketAddr,
     /// What the connection is encrypted with; `None` if it is not.
     pub tls: Option<Arc<TlsSession>>,
+    /// Bytes come in the messages of a WebSocket.
+    pub is_web_socket: bool,
     /// The user name in the client's certificate, for logins with EXTERNAL.
     pub certificate_name: Option<Box<str>>,
     /// A random number drawn for this connection; generated consumer tags come from it.
@@ -24,7 +26,7 @@ impl Peer {
     /// Both ends of an unencrypted connection.
     #[must_use]
     pub fn plain(remote: SocketAddr, local: SocketAddr, seed: u64) -> Peer {
-        Peer { remote, local, tls: None, certificate_name: None, seed }
+        Peer { remote, local, tls: None, is_web_socket: false, certificate_name: None, seed }
     }
 
     /// Whether the client is on this machine; IPv4 loopback mapped into IPv6 counts (B16).

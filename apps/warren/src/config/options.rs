@@ -3,7 +3,7 @@
 //! Refuses to know where a value came from (file, flag, environment) and what consumes it. `Option` on a number means
 //! "no limit" when it is `None`.
 
-use super::mqtt::MqttOptions;
+use super::mqtt::{MqttOptions, WebMqttOptions};
 use super::prometheus::PrometheusOptions;
 use super::tls::{ClientTlsOptions, HttpTlsOptions};
 use crate::logging::{LogFilter, LogFormat};
@@ -37,6 +37,8 @@ pub struct Options {
     pub shovels: ShovelOptions,
     /// Listeners of MQTT, and how its clients are served.
     pub mqtt: MqttOptions,
+    /// Listeners of MQTT over WebSocket.
+    pub web_mqtt: WebMqttOptions,
     /// Data folder, durability, names.
     pub node: NodeOptions,
     /// Where log lines go.

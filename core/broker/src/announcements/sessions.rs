@@ -186,7 +186,8 @@ impl Broker {
             LoginOutcome::Succeeded => "user.authentication.success",
             LoginOutcome::Refused => "user.authentication.failure",
         };
-        self.services().counters.logins.count(LoginProtocol::Amqp091, &info.peer_host, user, outcome);
+        let over = LoginProtocol::of_connection(info.protocol);
+        self.services().counters.logins.count(over, &info.peer_host, user, outcome);
         self.services().announcer.tell(key, |headers| {
             headers
                 .text("auth_mechanism", mechanism)

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker::{
-    Broker, ChannelInfo, CloseReason, ConnectionControl, ConnectionId, ConnectionInfo, PeerCertificate,
-    TlsSession,
+    Broker, ChannelInfo, CloseReason, ConnectionControl, ConnectionId, ConnectionInfo, MqttInfo,
+    PeerCertificate, TlsSession,
 };
 use serde_json::Value;
 use wire::amqp091::{Table, Value as Field};
@@ -31,12 +31,12 @@ fn address(text: &str) -> Value {
     }
 }
 
-/// The numbers of both versions of AMQP; other protocols by name.
+/// The numbers of both versions of AMQP; other protocols by name and version.
 fn protocol(name: &str) -> Value {
     match name {
         "AMQP 0-9-1" => vec![0, 9, 1].into(),
         "AMQP 1-0" => vec![1, 0].into(),
-        _ => name.into(),
+        _ => mqtt_protocol(name).into(),
     }
 }
 
@@ -99,19 +99,56 @@ pub(crate) fn list_connections(broker: &Broker, request: &Request) -> Outcome {
     Ok(rows(&columns, all))
 }
 
-/// Columns that connections of MQTT have beside those of all.
+/// RabbitMQ's columns of connections of MQTT that are not among those of all, or are written in another way.
 const MQTT_COLUMNS: &[Column<Connection>] = &[
     ("client_id", |(_, it, _)| client_id(it).into()),
     ("conn_name", |(_, it, _)| it.name.as_str().into()),
     ("connection_state", |(_, it, _)| it.state.into()),
-    ("proto_ver", |(_, it, _)| it.protocol.strip_prefix(MQTT).unwrap_or_default().trim_start().into()),
-    ("protocol", |(_, it, _)| it.protocol.into()),
-    ("keepalive", |(_, it, _)| it.heartbeat_s.into()),
-    ("ssl", |(_, it, _)| it.tls.is_some().into()),
+    ("clean_sess", |(_, it, _)| of_mqtt(it, |mqtt| mqtt.is_clean.into())),
+    ("exchange", |(_, it, _)| of_mqtt(it, |mqtt| mqtt.exchange.as_str().into())),
+    ("prefetch", |(_, it, _)| of_mqtt(it, |mqtt| mqtt.prefetch.into())),
+    ("messages_unacknowledged", |(_, it, _)| of_mqtt(it, |mqtt| mqtt.unacknowledged.into())),
+    ("messages_unconfirmed", |(_, it, _)| of_mqtt(it, |mqtt| mqtt.unconfirmed.into())),
+    ("protocol", |(_, it, _)| mqtt_protocol(it.protocol).into()),
+    ("host", |(_, it, _)| it.host.as_str().into()),
+    ("peer_host", |(_, it, _)| it.peer_host.as_str().into()),
 ];
 
-/// How the protocols of such connections begin.
-const MQTT: &str = "MQTT";
+/// What connections of MQTT have in common with others.
+const MQTT_COLUMNS_OF_ALL: &[&str] = &[
+    "peer_port",
+    "pid",
+    "port",
+    "recv_cnt",
+    "recv_oct",
+    "send_cnt",
+    "send_oct",
+    "send_pend",
+    "ssl",
+    "ssl_cipher",
+    "ssl_hash",
+    "ssl_key_exchange",
+    "ssl_protocol",
+    "user",
+    "vhost",
+];
+
+fn of_mqtt(info: &ConnectionInfo, read: fn(&MqttInfo) -> Value) -> Value {
+    info.mqtt.as_ref().map_or(Value::Null, read)
+}
+
+/// RabbitMQ's text of a version.
+fn mqtt_protocol(name: &str) -> &str {
+    match name {
+        "MQTT 3-1" => "{'MQTT', {3,1,0}}",
+        "MQTT 3-1-1" => "{'MQTT', {3,1,1}}",
+        "MQTT 5-0" => "{'MQTT', {5, 0}}",
+        "Web MQTT 3-1" => "{'Web MQTT', {3,1,0}}",
+        "Web MQTT 3-1-1" => "{'Web MQTT', {3,1,1}}",
+        "Web MQTT 5-0" => "{'Web MQTT', {5, 0}}",
+        _ => name,
+    }
+}
 
 fn client_id(info: &ConnectionInfo) -> String {
     match Table::from_raw(&info.client_properties).get("client_id") {
@@ -120,16 +157,25 @@ fn client_id(info: &ConnectionInfo) -> String {
     }
 }
 
-/// All connections of MQTT.
-pub(crate) fn list_mqtt_connections(broker: &Broker, request: &Request) -> Outcome {
+/// All connections of MQTT whose protocol begins with this word.
+fn mqtt_connections(broker: &Broker, request: &Request, word: &str) -> Outcome {
     let mut known = MQTT_COLUMNS.to_vec();
-    let is_new = |column: &&Column<Connection>| !MQTT_COLUMNS.iter().any(|(name, _)| *name == column.0);
-    known.extend(CONNECTION_COLUMNS.iter().filter(is_new));
-    let columns = chosen(request, &known, &["client_id"])?;
+    known.extend(CONNECTION_COLUMNS.iter().filter(|column| MQTT_COLUMNS_OF_ALL.contains(&column.0)));
+    let columns = chosen(request, &known, &["client_id", "conn_name"])?;
     let now_ms = now_ms();
     let all = broker.connections().all().into_iter();
     let all = all.map(|(id, control)| (id, control.info().at(now_ms), control));
-    Ok(rows(&columns, all.filter(|(_, it, _)| it.protocol.starts_with(MQTT))))
+    Ok(rows(&columns, all.filter(|(_, it, _)| it.protocol.starts_with(word))))
+}
+
+/// All connections of MQTT that do not come over WebSocket.
+pub(crate) fn list_mqtt_connections(broker: &Broker, request: &Request) -> Outcome {
+    mqtt_connections(broker, request, "MQTT")
+}
+
+/// All connections of MQTT over WebSocket.
+pub(crate) fn list_web_mqtt_connections(broker: &Broker, request: &Request) -> Outcome {
+    mqtt_connections(broker, request, "Web MQTT")
 }
 
 type Channel = (ConnectionId, ChannelInfo);

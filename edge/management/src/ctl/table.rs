@@ -91,6 +91,7 @@ const OTHERS: Commands = &[
     ("delete_queue", |it| queues::delete_queue(it.broker, it.request)),
     ("purge_queue", |it| queues::purge_queue(it.broker, it.request)),
     ("list_mqtt_connections", |it| connections::list_mqtt_connections(it.broker, it.request)),
+    ("list_web_mqtt_connections", |it| connections::list_web_mqtt_connections(it.broker, it.request)),
     ("list_connections", |it| connections::list_connections(it.broker, it.request)),
     ("list_channels", |it| connections::list_channels(it.broker, it.request)),
     ("export_definitions", |it| export::export_definitions(it.broker, it.request)),

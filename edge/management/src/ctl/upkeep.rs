@@ -3,7 +3,7 @@
 
 use std::net::ToSocketAddrs;
 
-use broker::{Broker, LoginRecording, LoginSource, LoginTotals, SIZE_CLASSES};
+use broker::{Broker, LoginProtocol, LoginRecording, LoginSource, LoginTotals, SIZE_CLASSES};
 use serde_json::{Value, json};
 
 use crate::ctl::columns::{Column, chosen, rows};
@@ -112,8 +112,7 @@ fn logins(broker: &Broker) -> Answer {
 
 /// Logins as RabbitMQ shows them; protocols over which nobody tried are left out.
 pub(crate) fn login_attempts(broker: &Broker) -> Vec<Value> {
-    let churn = broker.churn();
-    let all = [("amqp091", churn.logins), ("http", churn.http_logins)];
+    let all = LoginProtocol::ALL.map(|protocol| (protocol.name(), broker.logins(protocol)));
     let shown = all.into_iter().filter(|(_, it)| it.tried() > 0);
     let object = |(protocol, it): (&str, LoginTotals)| {
         json!({

@@ -1,5 +1,6 @@
 //! Metrics that stand on every page or on none but the first: who the node is, alarms, totals, what has passed per protocol.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::SystemTime;
 
@@ -8,36 +9,42 @@ use broker::{Broker, Raised, SIZE_CLASSES, TrafficTotals};
 use super::clients::Channels;
 use super::families::Asked;
 use super::metric::{Metric, counter};
-use super::node::AMQP;
 use super::page::{Kind, Page, labels};
 use crate::resources::node::NODE_NAME;
 use crate::resources::parameters::{CLUSTER_ID, global_text};
 
-/// Labels of what queues gave or took.
-const QUEUES: &str = "protocol=\"amqp091\",queue_type=\"rabbit_classic_queue\"";
+/// The label of what came over AMQP 0-9-1.
+const AMQP: &str = "protocol=\"amqp091\"";
 
+/// Further labels of what queues gave or took.
+const QUEUES: &str = ",queue_type=\"rabbit_classic_queue\"";
+
+/// Further labels of the rest.
+const NONE: &str = "";
+
+/// What is counted, and its labels beside the protocol.
 const PASSED: &[(Metric<TrafficTotals>, &str)] = &[
-    (counter("messages_received_total", "Messages from publishers", |it| it.published as f64), AMQP),
+    (counter("messages_received_total", "Messages from publishers", |it| it.published as f64), NONE),
     (
         counter("messages_received_confirm_total", "Messages from publishers that want confirms", |it| {
             it.published_for_confirm as f64
         }),
-        AMQP,
+        NONE,
     ),
-    (counter("messages_routed_total", "Messages that went to queues", |it| it.routed() as f64), AMQP),
+    (counter("messages_routed_total", "Messages that went to queues", |it| it.routed() as f64), NONE),
     (
         counter("messages_unroutable_returned_total", "Mandatory messages that went nowhere", |it| {
             it.returned as f64
         }),
-        AMQP,
+        NONE,
     ),
     (
         counter("messages_unroutable_dropped_total", "Other messages that went nowhere", |it| {
             it.dropped as f64
         }),
-        AMQP,
+        NONE,
     ),
-    (counter("messages_confirmed_total", "Publishes confirmed", |it| it.confirmed as f64), AMQP),
+    (counter("messages_confirmed_total", "Publishes confirmed", |it| it.confirmed as f64), NONE),
     (
         counter("messages_delivered_total", "Messages given to clients", |it| {
             it.deliveries.handed_out() as f64
@@ -89,12 +96,34 @@ const PASSED: &[(Metric<TrafficTotals>, &str)] = &[
     (counter("messages_acknowledged_total", "Deliveries acked", |it| it.deliveries.acked as f64), QUEUES),
 ];
 
+/// RabbitMQ's label of a protocol that listings call so; `None` for one that has none.
+fn label(shown: &str) -> Option<&'static str> {
+    Some(match shown {
+        "AMQP 0-9-1" | "Direct 0-9-1" => "amqp091",
+        "AMQP 1-0" => "amqp10",
+        "MQTT 3-1" | "Web MQTT 3-1" => "mqtt310",
+        "MQTT 3-1-1" | "Web MQTT 3-1-1" => "mqtt311",
+        "MQTT 5-0" | "Web MQTT 5-0" => "mqtt50",
+        _ if shown.starts_with("stream") => "stream",
+        _ => return None,
+    })
+}
+
 /// What has passed since the start.
 pub(crate) fn passed(asked: &Asked<'_>, page: &mut Page<'_>, channels: &Channels) -> io::Result<()> {
     let before = page.set_prefix("rabbitmq_global_");
-    for (metric, of) in PASSED {
+    let mut sums = BTreeMap::from([("amqp091", TrafficTotals::default())]);
+    for (shown, totals) in asked.broker.traffic_by_protocol() {
+        if let Some(label) = label(shown) {
+            *sums.entry(label).or_default() += &totals.traffic;
+        }
+    }
+    for (metric, further) in PASSED {
         page.head(metric.name, metric.kind, metric.help)?;
-        page.sample(metric.name, of, (metric.value)(&channels.sum.traffic))?;
+        for (protocol, traffic) in &sums {
+            let of = format!("protocol=\"{protocol}\"{further}");
+            page.sample(metric.name, &of, (metric.value)(traffic))?;
+        }
     }
     for (name, help, count) in [
         ("publishers", "Channels that have published", channels.publishers),

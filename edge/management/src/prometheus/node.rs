@@ -2,7 +2,7 @@
 
 use std::io;
 
-use broker::{Broker, ChurnTotals, LoginSource, LoginTotals, QueueGlance};
+use broker::{Broker, ChurnTotals, LoginProtocol, LoginSource, LoginTotals, QueueGlance};
 
 use super::families::Asked;
 use super::metric::{Metric, counter, write_sum};
@@ -101,7 +101,6 @@ pub(crate) fn login_sources(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Resul
 
 /// Logins.
 pub(crate) fn logins(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
-    let churn = asked.broker.churn();
     let metrics: [LoginMetric; 3] = [
         ("auth_attempts_total", "Logins tried", LoginTotals::tried),
         ("auth_attempts_succeeded_total", "Logins that succeeded", |it| it.succeeded),
@@ -109,18 +108,18 @@ pub(crate) fn logins(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
     ];
     for (name, help, count) in metrics {
         page.head(name, Kind::Counter, help)?;
-        for (protocol, logins) in [(AMQP, churn.logins), (HTTP, churn.http_logins)] {
-            page.sample(name, protocol, count(logins) as f64)?;
+        for protocol in LoginProtocol::ALL {
+            let logins = asked.broker.logins(protocol);
+            // A zero of a protocol that nobody uses would look like one that is idle.
+            let is_always_shown = matches!(protocol, LoginProtocol::Amqp091 | LoginProtocol::Http);
+            if is_always_shown || logins.tried() > 0 {
+                let of = labels(&[("protocol", protocol.name().as_bytes())]);
+                page.sample(name, &of, count(logins) as f64)?;
+            }
         }
     }
     Ok(())
 }
-
-/// The label of what came over AMQP 0-9-1.
-pub(crate) const AMQP: &str = "protocol=\"amqp091\"";
-
-/// The label of what came over HTTP.
-const HTTP: &str = "protocol=\"http\"";
 
 /// Vhosts that are up: all.
 pub(crate) fn vhosts(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {

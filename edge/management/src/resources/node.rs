@@ -19,6 +19,7 @@ pub use journal::{Journal, JournalLine};
 pub use listeners::{
     HTTP_PROTOCOL, HTTPS_PROTOCOL, LISTENER_PROTOCOL, MQTT_LISTENER_PROTOCOL, MQTT_TLS_LISTENER_PROTOCOL,
     NodeListener, PROMETHEUS_PROTOCOL, PROMETHEUS_TLS_PROTOCOL, TLS_LISTENER_PROTOCOL,
+    WEB_MQTT_LISTENER_PROTOCOL, WEB_MQTT_TLS_LISTENER_PROTOCOL,
 };
 pub use maintenance::{Doors, Maintenance};
 pub(crate) use memory::{memory, resident_bytes};

@@ -73,6 +73,10 @@ impl ConnectionControl for Control {
         self.outbox.wake();
     }
 
+    fn protocol(&self) -> &'static str {
+        self.info.lock().protocol
+    }
+
     fn info(&self) -> ConnectionInfo {
         let mut info = self.info.lock().clone();
         info.send_pending_bytes = self.outbox.pending_bytes() as u64;

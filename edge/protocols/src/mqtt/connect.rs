@@ -87,7 +87,7 @@ impl Wishes {
     /// What listings show of the client.
     pub(crate) fn client_properties(&self) -> Vec<u8> {
         let mut properties = TableBuf::new();
-        properties.push_str("product", "MQTT client").push_str("client_id", self.client_id.as_bytes());
+        properties.push_str("client_id", self.client_id.as_bytes());
         properties.into_raw()
     }
 }
@@ -106,11 +106,14 @@ pub(crate) fn on_the_wire(expiry_s: Option<u32>) -> u32 {
 }
 
 /// The protocol's name in listings.
-pub(crate) const fn protocol_name(version: Version) -> &'static str {
-    match version {
-        Version::V31 => "MQTT 3.1.0",
-        Version::V311 => "MQTT 3.1.1",
-        Version::V5 => "MQTT 5.0",
+pub(crate) const fn protocol_name(version: Version, is_web_socket: bool) -> &'static str {
+    match (version, is_web_socket) {
+        (Version::V31, false) => "MQTT 3-1",
+        (Version::V311, false) => "MQTT 3-1-1",
+        (Version::V5, false) => "MQTT 5-0",
+        (Version::V31, true) => "Web MQTT 3-1",
+        (Version::V311, true) => "Web MQTT 3-1-1",
+        (Version::V5, true) => "Web MQTT 5-0",
     }
 }
 

@@ -67,10 +67,21 @@ impl ConnectionControl for Control {
         self.outbox.wake();
     }
 
+    fn protocol(&self) -> &'static str {
+        self.info.lock().protocol
+    }
+
     fn info(&self) -> ConnectionInfo {
         let mut info = self.info.lock().clone();
         info.send_pending_bytes = self.outbox.pending_bytes() as u64;
         info.totals = self.totals();
+        if let Some(mqtt) = &mut info.mqtt {
+            let mut output = self.outbox.lock();
+            let side = output.state();
+            mqtt.exchange = String::from_utf8_lossy(&side.exchange).into_owned();
+            mqtt.prefetch = side.receive_max;
+            (mqtt.unacknowledged, mqtt.unconfirmed) = (side.inflight.len(), side.acks.len());
+        }
         info
     }
 

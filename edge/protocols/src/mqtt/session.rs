@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 
-use broker::{Broker, ConnectionInfo, OpenError, Principal, Stage, User};
+use broker::{Broker, ConnectionInfo, MqttInfo, OpenError, Principal, Stage, User};
 use platform::profile::{self, NameId, SessionScope};
 use wire::mqtt::{
     ConnAck, Connect, Disconnect, Packet, Parsed, Properties, Property, SubAck, UnsubAck, Version,
@@ -118,7 +118,7 @@ impl Session {
             peer_port: peer.remote.port(),
             host: peer.local.ip().to_string(),
             port: peer.local.port(),
-            protocol: "MQTT",
+            protocol: if peer.is_web_socket { "Web MQTT" } else { "MQTT" },
             state: Phase::Connect.name(),
             connected_at_ms: now.unix_ms,
             tls: peer.tls.clone(),
@@ -255,10 +255,11 @@ impl Session {
         let wishes = Wishes::of(connect, &self.settings, self.chosen_id())?;
         let info = {
             let mut info = self.control.info.lock();
-            info.protocol = protocol_name(connect.version);
+            info.protocol = protocol_name(connect.version, self.peer.is_web_socket);
             info.client_properties = wishes.client_properties();
             info.heartbeat_s = connect.keep_alive_s;
-            info.auth_mechanism = "PLAIN".into();
+            info.auth_mechanism = "none".into();
+            info.mqtt = Some(MqttInfo { is_clean: connect.clean_start, ..MqttInfo::default() });
             info.clone()
         };
         let (user, vhost) = login(&self.broker, &self.settings, &self.peer, connect, &info)?;

@@ -16,5 +16,6 @@ mod seeds;
 mod shovels;
 mod table;
 mod tls;
+mod web_mqtt;
 
 pub use table::{all, sections};

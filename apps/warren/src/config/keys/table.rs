@@ -2,7 +2,7 @@
 
 use crate::config::key::{Key, Section};
 
-static SECTIONS: [&Section; 16] = [
+static SECTIONS: [&Section; 18] = [
     &super::network::SECTION,
     &super::tls::CLIENTS,
     &super::limits::SECTION,
@@ -16,6 +16,8 @@ static SECTIONS: [&Section; 16] = [
     &super::tls::PROMETHEUS,
     &super::shovels::SECTION,
     &super::mqtt::SECTION,
+    &super::web_mqtt::SECTION,
+    &super::tls::WEB_MQTT,
     &super::node::SECTION,
     &super::logging::SECTION,
     &super::accepted::SECTION,

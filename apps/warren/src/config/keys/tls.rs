@@ -23,6 +23,12 @@ pub(super) static MANAGEMENT: Section =
 pub(super) static PROMETHEUS: Section =
     Section { title: "Metrics over TLS", about: "Pages of metrics over TLS.", keys: PROMETHEUS_KEYS };
 
+pub(super) static WEB_MQTT: Section = Section {
+    title: "MQTT over WebSockets and TLS",
+    about: "The encrypted listener of MQTT over WebSocket, and its certificate.",
+    keys: WEB_MQTT_KEYS,
+};
+
 /// The keys of one set of TLS options: `$set` is the prefix of their names, `$of` leads to the set within the options.
 macro_rules! tls_keys {
     ($set:literal, $of:expr, [$($own:expr),* $(,)?]) => {
@@ -434,12 +440,50 @@ fn prometheus(options: &mut Options) -> &mut ServerOptions {
     &mut options.prometheus.tls.server
 }
 
+const WEB_MQTT_KEYS: &[Key] = tls_keys!(
+    "web_mqtt.ssl",
+    web_mqtt,
+    [
+        Key {
+            name: "web_mqtt.ssl.port",
+            alias: None,
+            take: Take::Integer {
+                min: 0,
+                max: 65_535,
+                unit: Unit::Count,
+                set: |options, port| options.web_mqtt.ssl.port = Some(narrow(port)),
+            },
+            default: "",
+            doc: "Listens for MQTT over WebSocket and TLS on this port; RabbitMQ's examples have 15676.",
+            example: "web_mqtt.ssl.port = 15676",
+        },
+        Key {
+            name: "web_mqtt.ssl.ip",
+            alias: None,
+            take: Take::Text {
+                shape: "IP address",
+                set: |options, value| {
+                    options.web_mqtt.ssl.address = address(value)?;
+                    Ok(())
+                },
+            },
+            default: "",
+            doc: "Address of that listener; all interfaces where it is not set.",
+            example: "web_mqtt.ssl.ip = 10.0.0.1",
+        },
+    ]
+);
+
+fn web_mqtt(options: &mut Options) -> &mut ServerOptions {
+    &mut options.web_mqtt.server
+}
+
 fn named<'a>(server: &'a mut ServerOptions, name: &str) -> &'a mut NamedCertificate {
     server.named.entry(name.to_owned()).or_default()
 }
 
 /// `None` is all interfaces.
-fn address(text: &str) -> Result<Option<IpAddr>, String> {
+pub(super) fn address(text: &str) -> Result<Option<IpAddr>, String> {
     let address: IpAddr = text.parse().map_err(|_| "expected an IP address".to_owned())?;
     Ok((!address.is_unspecified()).then_some(address))
 }

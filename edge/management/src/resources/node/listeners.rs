@@ -20,6 +20,12 @@ pub const MQTT_LISTENER_PROTOCOL: &str = "mqtt";
 /// RabbitMQ's short name of MQTT listeners over TLS.
 pub const MQTT_TLS_LISTENER_PROTOCOL: &str = "mqtt/ssl";
 
+/// RabbitMQ's short name of listeners of MQTT over WebSocket.
+pub const WEB_MQTT_LISTENER_PROTOCOL: &str = "http/web-mqtt";
+
+/// RabbitMQ's short name of listeners of MQTT over WebSocket and TLS.
+pub const WEB_MQTT_TLS_LISTENER_PROTOCOL: &str = "https/web-mqtt";
+
 /// RabbitMQ's short name of the HTTP API over TLS.
 pub const HTTPS_PROTOCOL: &str = "https";
 

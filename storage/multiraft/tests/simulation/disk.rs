@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use commitlog::{Position, RECORD_HEADER_BYTES};
-use multiraft::{EntryLog, Place, VOTE};
+use multiraft::{ENTRY, EntryLog, Place, VOTE};
 use platform::SeededRandom;
 
 /// A fault that no group can survive: an oracle has to notice it.
@@ -24,6 +24,17 @@ pub(crate) struct Record {
     pub(crate) group: u64,
     pub(crate) kind: u8,
     pub(crate) payload: Bytes,
+}
+
+impl Record {
+    /// The last byte changes: one of the body, or of the checksum.
+    fn damage(&mut self) {
+        let mut payload = self.payload.to_vec();
+        if let Some(last) = payload.last_mut() {
+            *last ^= 0x40;
+        }
+        self.payload = payload.into();
+    }
 }
 
 #[derive(Default)]
@@ -89,6 +100,35 @@ impl Disk {
         while inner.records.front().is_some_and(|record| record.end.0 <= limit) {
             inner.records.pop_front();
         }
+    }
+
+    /// Damages one of a group's entries. Returns whether it has any.
+    pub(crate) fn damage(&self, group: u64, random: &SeededRandom) -> bool {
+        let mut inner = self.inner.borrow_mut();
+        let entries = inner.records.iter_mut().filter(|record| record.group == group && record.kind == ENTRY);
+        let mut entries: Vec<_> = entries.collect();
+        if entries.is_empty() {
+            return false;
+        }
+        let at = usize::try_from(random.below(entries.len() as u64)).expect("few");
+        entries[at].damage();
+        true
+    }
+
+    /// Damages a record.
+    pub(crate) fn damage_at(&self, place: Place) {
+        let end = Position(place.first.0 + u64::from(place.bytes));
+        let mut inner = self.inner.borrow_mut();
+        inner.records.iter_mut().filter(|record| record.end == end).for_each(Record::damage);
+    }
+
+    /// Whether there is a change of members behind this entry.
+    pub(crate) fn has_change(&self, group: u64, behind: u64) -> bool {
+        let is_change = |record: &Record| {
+            let index = record.payload.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+            record.kind == ENTRY && record.group == group && record.payload[24] == 2 && index > behind
+        };
+        self.inner.borrow().records.iter().any(is_change)
     }
 
     pub(crate) fn records(&self, group: u64) -> Vec<Record> {

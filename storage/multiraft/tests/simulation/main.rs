@@ -7,7 +7,9 @@
 #![allow(clippy::print_stderr, reason = "seeds are for people")]
 
 mod disk;
+mod faults;
 mod machine;
+mod operator;
 mod oracle;
 mod world;
 
@@ -15,6 +17,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use disk::Planted;
+use oracle::Events;
 use world::World;
 
 /// Says which seed it was when a history fails.
@@ -32,8 +35,8 @@ impl Drop for Named {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Told {
     confirmed: usize,
-    elections: u64,
-    installs: u64,
+    /// Before the quiet.
+    events: Events,
     fingerprint: u64,
 }
 
@@ -45,16 +48,12 @@ fn history(seed: u64, planted: Planted) -> Told {
         world.run_for(1000 + world.random.below(2000));
         world.compare_logs();
     }
+    let events = world.noted();
     world.calm_down();
     world.run_for(14_000);
     world.check_whole();
-    let oracles = world.oracles.values();
-    Told {
-        confirmed: oracles.clone().map(|oracle| oracle.confirmed.len()).sum(),
-        elections: oracles.clone().map(|oracle| oracle.elections).sum(),
-        installs: oracles.map(|oracle| oracle.installs).sum(),
-        fingerprint: world.fingerprint,
-    }
+    let confirmed = world.all_oracles().map(|oracle| oracle.confirmed.len()).sum();
+    Told { confirmed, events, fingerprint: world.fingerprint }
 }
 
 /// Runs all, also when some fail.
@@ -66,8 +65,9 @@ fn histories(seeds: impl Iterator<Item = u64>) -> Told {
             continue;
         };
         all.confirmed += told.confirmed;
-        all.elections += told.elections;
-        all.installs += told.installs;
+        for (event, count) in told.events {
+            *all.events.entry(event).or_default() += count;
+        }
     }
     assert!(failed.is_empty(), "{} histories failed: {failed:?}", failed.len());
     all
@@ -85,10 +85,34 @@ fn confirmed_commands_survive_crashes_partitions_and_changes_of_members() {
     let seeds = seeds();
     let count = seeds.end - seeds.start;
     let told = histories(seeds);
-    // The histories are no idle ones. A few may be.
-    let are_busy =
-        told.confirmed as u64 > 50 * count && told.elections > 5 * count && 2 * told.installs > count;
-    assert!(are_busy || count < 100, "{told:?}");
+    eprintln!("{count} histories: {told:#?}");
+    if count >= 100 {
+        are_no_idle_ones(&told, count);
+    }
+}
+
+/// What has to happen at least so often in a hundred histories.
+const EVENTS: [(&str, u64); 12] = [
+    ("a leader is elected", 500),
+    ("a state is captured", 50),
+    ("a member catches up by a state", 50),
+    ("the members change", 50),
+    ("two majorities are needed", 10),
+    ("a removed replica is deleted", 10),
+    ("a replica is made on a node that had another one", 10),
+    ("a start is refused for damage", 5),
+    ("an entry cannot be read for damage", 1),
+    ("a member whose disk is gone is removed", 5),
+    ("a group ends and another one begins", 50),
+    ("entries are written again", 10),
+];
+
+fn are_no_idle_ones(told: &Told, count: u64) {
+    assert!(told.confirmed as u64 > 50 * count, "{told:?}");
+    for (event, least) in EVENTS {
+        let found = told.events.get(event).copied().unwrap_or_default();
+        assert!(found * 100 >= least * count, "{event}: {found} times in {count} histories");
+    }
 }
 
 #[test]

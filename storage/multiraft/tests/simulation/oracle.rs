@@ -14,6 +14,9 @@ struct Committed {
     known_in: u64,
 }
 
+/// What happened, and how often.
+pub(crate) type Events = BTreeMap<&'static str, u64>;
+
 /// What is known of one group.
 #[derive(Default)]
 pub(crate) struct Oracle {
@@ -31,8 +34,11 @@ pub(crate) struct Oracle {
     pub(crate) settled: (u64, Members),
     /// All that ever were members.
     pub(crate) ever: BTreeSet<ReplicaId>,
-    pub(crate) elections: u64,
-    pub(crate) installs: u64,
+    /// The entry at which the members changed last.
+    changed: u64,
+    /// Replicas whose disks are gone.
+    pub(crate) lost: BTreeSet<ReplicaId>,
+    pub(crate) events: Events,
 }
 
 impl Oracle {
@@ -62,8 +68,7 @@ impl Oracle {
         assert_eq!(group.failure(), None, "replica {replica} stopped");
         let applied = group.applied().0;
         if applied >= self.members.0 && !group.members().voters.is_empty() {
-            self.members = (applied, group.members().clone());
-            self.ever.extend(group.members().voters.iter().chain(&group.members().learners));
+            self.know_members(applied, group.members());
         }
         if group.is_settled() && applied >= self.settled.0 {
             self.settled = (applied, group.members().clone());
@@ -79,9 +84,37 @@ impl Oracle {
         }
     }
 
+    fn know_members(&mut self, applied: u64, members: &Members) {
+        let (_, before) = std::mem::replace(&mut self.members, (applied, members.clone()));
+        if before == *members {
+            return;
+        }
+        self.ever.extend(members.voters.iter().chain(&members.learners));
+        self.changed = applied;
+        if before.voters.is_empty() {
+            return; // the group begins
+        }
+        self.note("the members change");
+        if members.is_joint() {
+            self.note("two majorities are needed");
+        }
+        if self.lost.iter().any(|lost| before.contains(*lost) && !members.contains(*lost)) {
+            self.note("a member whose disk is gone is removed");
+        }
+    }
+
+    /// Whether a majority of the latest members knows for ever that they are.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled.0 >= self.changed && self.settled.1 == self.members.1
+    }
+
+    pub(crate) fn note(&mut self, event: &'static str) {
+        *self.events.entry(event).or_default() += 1;
+    }
+
     /// Leader completeness: what was committed in earlier terms is in the log of a new leader.
     fn new_leader(&mut self, replica: ReplicaId, term: u64, group: &Group<RaftRs>) {
-        self.elections += 1;
+        self.note("a leader is elected");
         let heads = group.heads();
         for (index, entry) in self.committed.range(heads.first_index()..) {
             if entry.known_in < term {

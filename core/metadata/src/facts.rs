@@ -14,6 +14,7 @@ use crate::command::{
     ClearTopicPermissions, DeclareExchange, DeclareQueue, DeleteUser, DeleteVhost, Name, PutUser,
     SetGlobalParameter, SetParameter, SetPermissions, SetPolicy, SetTopicPermissions, SetVhostLimits, Unbind,
 };
+use crate::nodes::{FIRST_NODE, NodesFact, NumberedNode};
 use crate::records::{Binding, ExchangeRecord, QueueRecord};
 
 impl Codec for ExchangeId {
@@ -46,6 +47,16 @@ record! {
     pub struct QueueByFact {
         /// The user.
         pub by: Name,
+        /// All else.
+        pub added: QueueFact,
+    }
+
+    /// A queue was made on another node than the first.
+    pub struct QueueAtFact {
+        /// The node that has its messages.
+        pub home: u16,
+        /// The user, if known.
+        pub by: Option<Name>,
         /// All else.
         pub added: QueueFact,
     }
@@ -128,6 +139,12 @@ coded! {
         25 => QueueAddedBy(QueueByFact),
         /// An exchange was made.
         26 => ExchangeAddedBy(ExchangeByFact),
+        /// A queue was made on another node than the first of a cluster.
+        27 => QueueAddedAt(QueueAtFact),
+        /// A node is a member; in snapshots of a cluster only, before all else.
+        28 => NodeIs(NumberedNode),
+        /// Numbers of nodes below this were given out, also to nodes that are gone.
+        29 => NodesUsed(NodesFact),
     }
 }
 
@@ -161,6 +178,9 @@ impl Fact {
     pub(crate) fn queue_added(record: &QueueRecord) -> Self {
         let added = QueueFact { id: record.id, queue: record.to_declare() };
         match record.declared_by.clone() {
+            by if record.home != FIRST_NODE => {
+                Self::QueueAddedAt(QueueAtFact { home: record.home, by, added })
+            }
             None => Self::QueueAdded(added),
             Some(by) => Self::QueueAddedBy(QueueByFact { by, added }),
         }

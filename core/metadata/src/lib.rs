@@ -22,6 +22,7 @@ mod facts;
 mod fingerprint;
 mod limits;
 mod names;
+mod nodes;
 mod passwords;
 mod policies;
 mod records;
@@ -46,15 +47,20 @@ pub use command::{
 };
 pub use definitions::{Definitions, Gathered};
 pub use entry::{Condition, Entry, Named, RoomFor, VhostRoom};
-pub use facts::{ExchangeByFact, ExchangeFact, Fact, IdsFact, NameInVhost, QueueByFact, QueueFact};
+pub use facts::{
+    ExchangeByFact, ExchangeFact, Fact, IdsFact, NameInVhost, QueueAtFact, QueueByFact, QueueFact,
+};
 pub use fingerprint::fingerprint;
 pub use limits::Limits;
+pub use nodes::{
+    AddNode, BeginLife, ClusterStep, FIRST_NODE, ForgetNode, NodeRow, NodesFact, NumberedNode, Proposed, Stepped,
+};
 pub use passwords::{HashError, Hashing, SALT_BYTES};
 pub use policies::{ApplyTo, PolicyDefinition, PolicyKind, PolicyValue};
 pub use records::{
     Binding, Destination, ExchangeRecord, Permissions, Policy, QueueRecord, TopicPermissions, User, VhostName,
 };
 pub use refusal::{Compared, Kind, LimitOf, Refusal};
-pub use snapshot::{SNAPSHOT_MAGIC, SNAPSHOT_VERSION, snapshot_facts};
+pub use snapshot::{CLUSTER_SNAPSHOT_VERSION, SNAPSHOT_MAGIC, SNAPSHOT_VERSION, snapshot_facts};
 pub use state::{State, is_durable_id};
 pub use vhost::Vhost;

@@ -59,6 +59,8 @@ pub struct QueueRecord {
     pub arguments: Arguments,
     /// What implements it.
     pub queue_type: QueueType,
+    /// The node that has its messages; [`crate::FIRST_NODE`] on a node alone.
+    pub home: u16,
     /// The user who declared it, if that is known; never changes, and does not own anything by it.
     pub declared_by: Option<Name>,
 }
@@ -171,6 +173,7 @@ impl QueueRecord {
         id: QueueId,
         vhost: VhostName,
         declare: &DeclareQueue,
+        home: u16,
         by: Option<&[u8]>,
     ) -> Self {
         Self {
@@ -182,6 +185,7 @@ impl QueueRecord {
             exclusive_owner: declare.exclusive_owner,
             arguments: declare.arguments.clone(),
             queue_type: declare.queue_type,
+            home,
             declared_by: by.map(Into::into),
         }
     }

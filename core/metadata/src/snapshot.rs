@@ -13,6 +13,7 @@ use crate::command::{
     SetVhostLimits,
 };
 use crate::facts::{Fact, IdsFact};
+use crate::nodes::{NodesFact, Nodes, NumberedNode};
 use crate::policies::PolicyKind;
 use crate::records::User;
 use crate::state::State;
@@ -22,6 +23,8 @@ use crate::vhost::Vhost;
 pub const SNAPSHOT_MAGIC: [u8; 8] = *b"WARRENMD";
 /// The newest version, and the one written.
 pub const SNAPSHOT_VERSION: u16 = 1;
+/// Of a cluster's state, with its nodes and with what is not durable.
+pub const CLUSTER_SNAPSHOT_VERSION: u16 = 2;
 
 const CHECKSUM_BYTES: usize = 4;
 
@@ -40,8 +43,8 @@ fn facts_of(bytes: &[u8]) -> Result<&[u8], DecodeError> {
         return Err(DecodeError::BadMagic);
     }
     let found = u16::get(&mut header)?;
-    if found != SNAPSHOT_VERSION {
-        return Err(DecodeError::UnknownVersion { found, known_max: SNAPSHOT_VERSION });
+    if found != SNAPSHOT_VERSION && found != CLUSTER_SNAPSHOT_VERSION {
+        return Err(DecodeError::UnknownVersion { found, known_max: CLUSTER_SNAPSHOT_VERSION });
     }
     let (checked, stored) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or(DecodeError::Truncated)?;
     let (stored, computed) = (u32::from_be_bytes(*stored), crc32fast::hash(checked));
@@ -52,11 +55,11 @@ fn facts_of(bytes: &[u8]) -> Result<&[u8], DecodeError> {
 }
 
 impl State {
-    /// Appends a snapshot of the durable part.
+    /// Appends a snapshot of the durable part; of a cluster's state, of all of it.
     pub fn encode_snapshot(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&SNAPSHOT_MAGIC);
-        SNAPSHOT_VERSION.put(out);
+        if self.is_cluster() { CLUSTER_SNAPSHOT_VERSION } else { SNAPSHOT_VERSION }.put(out);
         self.for_each_durable_fact(&mut |fact| fact.encode(out));
         let checksum = crc32fast::hash(&out[start..]);
         checksum.put(out);
@@ -68,7 +71,11 @@ impl State {
     /// [`DecodeError`] when it is damaged or of a version that this build does not know.
     pub fn decode_snapshot(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut state = Self::new();
-        state.replay_encoded(facts_of(bytes)?)?;
+        let facts = facts_of(bytes)?;
+        if bytes.get(SNAPSHOT_MAGIC.len()..).is_some_and(|rest| rest.starts_with(&CLUSTER_SNAPSHOT_VERSION.to_be_bytes())) {
+            state.nodes = Some(Nodes::default());
+        }
+        state.replay_encoded(facts)?;
         Ok(state)
     }
 
@@ -86,9 +93,17 @@ impl State {
 
     /// Gives the facts that make the durable part from nothing, in an order in which they can be replayed.
     fn for_each_durable_fact(&self, give: &mut impl FnMut(Fact)) {
+        let is_cluster = self.is_cluster();
+        if let Some(nodes) = &self.nodes {
+            nodes.rows.iter().for_each(|(number, row)| {
+                give(Fact::NodeIs(NumberedNode { number: *number, row: row.clone() }));
+            });
+            give(Fact::NodesUsed(NodesFact { next: nodes.next }));
+            give(Fact::IdsUsed(IdsFact { next: self.ids.transient_next }));
+        }
         give(Fact::IdsUsed(IdsFact { next: self.ids.durable_next }));
         for vhost in self.vhosts() {
-            give_vhost(vhost, give);
+            give_vhost(vhost, is_cluster, give);
         }
         for (name, user) in self.users() {
             give_user(name, user, give);
@@ -99,20 +114,20 @@ impl State {
     }
 }
 
-fn give_vhost(vhost: &Vhost, give: &mut impl FnMut(Fact)) {
+fn give_vhost(vhost: &Vhost, with_transient: bool, give: &mut impl FnMut(Fact)) {
     let name: Name = vhost.name().as_ref().into();
     give(Fact::VhostSet(AddVhost { name: name.clone(), metadata: vhost.metadata().clone() }));
     if !vhost.limits().is_empty() {
         let limits = vhost.limits().clone();
         give(Fact::VhostLimitsSet(SetVhostLimits { vhost: name.clone(), limits }));
     }
-    for exchange in vhost.exchanges().into_iter().filter(|exchange| exchange.durable) {
+    for exchange in vhost.exchanges().into_iter().filter(|exchange| with_transient || exchange.durable) {
         give(Fact::exchange_added(exchange));
     }
-    for queue in vhost.queues().into_iter().filter(|queue| queue.durable) {
+    for queue in vhost.queues().into_iter().filter(|queue| with_transient || queue.durable) {
         give(Fact::queue_added(queue));
     }
-    for binding in vhost.bindings_in_order_made().into_iter().filter(|binding| binding.is_durable()) {
+    for binding in vhost.bindings_in_order_made().into_iter().filter(|binding| with_transient || binding.is_durable()) {
         give(Fact::binding_added(binding));
     }
     for ((component, parameter), value) in vhost.parameters() {

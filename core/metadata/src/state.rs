@@ -12,6 +12,7 @@ use crate::apply::Contradiction;
 use crate::bounds;
 use crate::changes::{Applied, Outcome};
 use crate::command::{Batch, Command, DestinationName, Name};
+use crate::nodes::{FIRST_NODE, Nodes};
 use crate::policies::PolicyKind;
 use crate::records::{QueueRecord, User, VhostName};
 use crate::refusal::{Kind, Refusal};
@@ -35,7 +36,7 @@ pub fn is_durable_id(id: u64) -> bool {
 #[derive(Debug)]
 pub(crate) struct Ids {
     pub(crate) durable_next: u64,
-    transient_next: u64,
+    pub(crate) transient_next: u64,
 }
 
 impl Ids {
@@ -57,6 +58,10 @@ pub struct State {
     /// Exclusive queues by owner, oldest first.
     pub(crate) exclusive: BTreeMap<(ConnectionId, QueueId), Arc<QueueRecord>>,
     pub(crate) ids: Ids,
+    /// The members of the cluster whose state it is; `None` on a node alone.
+    pub(crate) nodes: Option<Nodes>,
+    /// The node whose proposal is being applied: queues that are declared live there.
+    pub(crate) declaring: u16,
 }
 
 impl Default for State {
@@ -75,6 +80,8 @@ impl State {
             global_parameters: BTreeMap::new(),
             exclusive: BTreeMap::new(),
             ids: Ids { durable_next: 1, transient_next: TRANSIENT },
+            nodes: None,
+            declaring: FIRST_NODE,
         }
     }
 
@@ -173,8 +180,12 @@ impl State {
 
 /// Details.
 impl State {
-    /// Never gives out durable identifiers below this.
+    /// Never gives out durable identifiers below this; of transient ones, those of a cluster alone are counted for all its nodes.
     pub(crate) fn use_ids_below(&mut self, next: u64) -> Result<(), Contradiction> {
+        if next >= TRANSIENT && self.is_cluster() {
+            self.ids.transient_next = self.ids.transient_next.max(next);
+            return Ok(());
+        }
         if next >= TRANSIENT {
             return Err(Contradiction::BadId);
         }

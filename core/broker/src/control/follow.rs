@@ -198,6 +198,7 @@ impl Inner {
             exclusive_owner: None,
             arguments: metadata::Arguments::default(),
             queue_type: QueueType::Classic,
+            home: self.connection_ids.node(),
             declared_by: None,
         };
         let nothing = AppliedPolicies::default();

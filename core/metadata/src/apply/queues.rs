@@ -25,8 +25,9 @@ impl State {
             return Ok(Outcome::QueueExists(current.clone()));
         }
         let id = QueueId(self.ids.next(declare.is_stored_durable()));
+        let home = self.declaring;
         let vhost = self.vhost_mut(&declare.vhost)?;
-        let record = Arc::new(QueueRecord::of_declare(id, vhost.name().clone(), declare, by));
+        let record = Arc::new(QueueRecord::of_declare(id, vhost.name().clone(), declare, home, by));
         vhost.add_queue(record.clone());
         if let Some(owner) = record.exclusive_owner {
             self.exclusive.insert((owner, id), record.clone());
@@ -65,7 +66,7 @@ impl State {
     }
 
     /// Removes a queue that exists, and the exchanges that go with it.
-    fn remove_queue(&mut self, queue: &QueueRecord, applied: &mut Applied) {
+    pub(crate) fn remove_queue(&mut self, queue: &QueueRecord, applied: &mut Applied) {
         if let Some(owner) = queue.exclusive_owner {
             self.exclusive.remove(&(owner, queue.id));
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::changes::Applied;
 use crate::command::{AddVhost, Bind, DeclareExchange, DeclareQueue, Unbind};
 use crate::facts::{ExchangeFact, Fact, QueueFact};
+use crate::nodes::{FIRST_NODE, NumberedNode};
 use crate::policies::PolicyKind;
 use crate::records::{ExchangeRecord, Permissions, QueueRecord, TopicPermissions, VhostName};
 use crate::refusal::Refusal;
@@ -36,6 +37,9 @@ pub enum Contradiction {
     /// It adds something that is not durable.
     #[error("it is not durable")]
     NotDurable,
+    /// It speaks of a node, and the state is none of a cluster.
+    #[error("this is not the state of a cluster")]
+    NoCluster,
     /// Its identifier is not one of a durable thing.
     #[error("its identifier is out of range")]
     BadId,
@@ -67,8 +71,13 @@ impl State {
             Fact::ExchangeDeleted(gone) => {
                 self.replayed(&gone.vhost)?.take_exchange(&gone.name).ok_or(Contradiction::NoExchange)?;
             }
-            Fact::QueueAdded(added) => self.replay_queue(added, None)?,
-            Fact::QueueAddedBy(made) => self.replay_queue(&made.added, Some(&made.by))?,
+            Fact::QueueAdded(added) => self.replay_queue(added, FIRST_NODE, None)?,
+            Fact::QueueAddedBy(made) => self.replay_queue(&made.added, FIRST_NODE, Some(&made.by))?,
+            Fact::QueueAddedAt(made) => self.replay_queue(&made.added, made.home, made.by.as_deref())?,
+            Fact::NodeIs(node) => self.replay_node(node)?,
+            Fact::NodesUsed(used) => {
+                self.nodes.as_mut().ok_or(Contradiction::NoCluster)?.next = used.next;
+            }
             Fact::QueueDeleted(gone) => {
                 self.replayed(&gone.vhost)?.take_queue(&gone.name).ok_or(Contradiction::NoQueue)?;
             }
@@ -134,11 +143,12 @@ impl State {
 
     fn replay_exchange(&mut self, added: &ExchangeFact, by: Option<&[u8]>) -> Result<(), Contradiction> {
         let DeclareExchange { vhost, name, durable, .. } = &added.exchange;
+        let is_cluster = self.is_cluster();
         let vhost = self.replayed(vhost)?;
         if vhost.exchange(name).is_some() {
             return Err(Contradiction::AlreadyThere);
         }
-        if !durable {
+        if !durable && !is_cluster {
             return Err(Contradiction::NotDurable);
         }
         let record =
@@ -148,17 +158,34 @@ impl State {
         Ok(())
     }
 
-    fn replay_queue(&mut self, added: &QueueFact, by: Option<&[u8]>) -> Result<(), Contradiction> {
+    fn replay_node(&mut self, node: &NumberedNode) -> Result<(), Contradiction> {
+        let nodes = self.nodes.as_mut().ok_or(Contradiction::NoCluster)?;
+        nodes.next = nodes.next.max(node.number.saturating_add(1));
+        let known = nodes.rows.insert(node.number, node.row.clone());
+        known.map_or(Ok(()), |_| Err(Contradiction::AlreadyThere))
+    }
+
+    fn replay_queue(
+        &mut self,
+        added: &QueueFact,
+        home: u16,
+        by: Option<&[u8]>,
+    ) -> Result<(), Contradiction> {
         let DeclareQueue { vhost, name, .. } = &added.queue;
+        let is_cluster = self.is_cluster();
         let vhost = self.replayed(vhost)?;
         if vhost.queue(name).is_some() {
             return Err(Contradiction::AlreadyThere);
         }
-        if !added.queue.is_stored_durable() {
+        if !added.queue.is_stored_durable() && !is_cluster {
             return Err(Contradiction::NotDurable);
         }
-        let record = Arc::new(QueueRecord::of_declare(added.id, vhost.name().clone(), &added.queue, by));
+        let record =
+            Arc::new(QueueRecord::of_declare(added.id, vhost.name().clone(), &added.queue, home, by));
         self.use_id(added.id.0)?;
+        if let Some(owner) = record.exclusive_owner {
+            self.exclusive.insert((owner, record.id), record.clone());
+        }
         self.replayed(&record.vhost)?.add_queue(record);
         Ok(())
     }

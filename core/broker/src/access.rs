@@ -317,6 +317,7 @@ impl Principal {
     /// As [`Principal::usable_queue`], and it is in service (B71).
     pub(crate) fn serving_queue(&self, name: &[u8]) -> Result<Arc<Queue>, Refused> {
         let queue = self.usable_queue(name)?;
+        self.check_home(&queue)?;
         match queue.condition() {
             Condition::Crashed => Err(Refused::Crashed(queue.resource())),
             Condition::Running | Condition::Deleted => Ok(queue),

@@ -16,7 +16,9 @@ use crate::access::{Principal, User};
 use crate::alarms::Alarms;
 use crate::announcements::events::{EVENT_EXCHANGE, INTERNAL};
 use crate::background::Job;
+use crate::call::Call;
 use crate::cell::{Queue, QueueRef};
+use crate::cluster::Cluster;
 use crate::connections::{CloseReason, ConnectionControl, ConnectionIds, Connections};
 use crate::control::committing::Committing;
 use crate::control::deletions::Deletions;
@@ -51,7 +53,8 @@ pub(crate) struct Inner {
     pub(crate) long_changes: LongChanges,
     pub(crate) connection_ids: ConnectionIds,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
-    pub(crate) _lock: DataDirLock,
+    /// In a cluster, whoever has the replica has the lock.
+    pub(crate) _lock: Option<DataDirLock>,
 }
 
 /// Why a data directory cannot be opened.
@@ -127,7 +130,23 @@ impl Broker {
         data_dir: &Path,
         options: BrokerOptions,
     ) -> Result<Broker, StartError> {
-        crate::recovery::open(&Foundation::real(disk), data_dir, options)
+        crate::recovery::open(&Foundation::real(disk), data_dir, options, None)
+    }
+
+    /// As [`Broker::open`], as a member of a cluster that is ready ([`Cluster::wait_ready`]).
+    pub fn open_in_cluster(
+        foundation: &Foundation,
+        data_dir: &Path,
+        options: BrokerOptions,
+        cluster: &Cluster,
+    ) -> Result<Broker, StartError> {
+        crate::recovery::open(foundation, data_dir, options, Some(cluster))
+    }
+
+    /// The cluster that this node is a member of; `None` on a node alone.
+    #[must_use]
+    pub fn cluster(&self) -> Option<&Cluster> {
+        self.0.services.cluster.as_ref()
     }
 
     /// As [`Broker::open`], on a foundation of the caller's choice and without threads: nothing moves that the [`Driver`] does not step, and a call that is not
@@ -322,6 +341,9 @@ impl Broker {
             self.services().announcer.connection_closed(principal.connection, &control.info());
         }
         let owner = principal.connection;
+        if self.cluster().is_some_and(|cluster| !cluster.take_exclusive(owner)) {
+            return;
+        }
         let delete = move |inner: &Inner| {
             let command = Command::DeleteExclusiveQueues(DeleteExclusiveQueues { owner });
             inner.propose(Entry::new(INTERNAL, command), |_, came| {
@@ -332,6 +354,30 @@ impl Broker {
         };
         let bindings = move |inner: &Inner| inner.writer.lock().state.exclusive_binding_count(owner);
         self.0.delete_in_turn(bindings, delete);
+    }
+
+    /// Deletes the exclusive queues of a connection that is about to close, on all nodes of the cluster: answered when they are gone here. `None` on a
+    /// node alone, where they go with [`Broker::close_connection`] at once, and for connections that have declared none.
+    #[must_use]
+    pub fn leave_exclusive(&self, principal: &Principal) -> Option<Call<()>> {
+        let owner = principal.connection;
+        self.cluster()?.take_exclusive(owner).then(|| {
+            let (reply, call) = Call::pair();
+            let command = Command::DeleteExclusiveQueues(DeleteExclusiveQueues { owner });
+            self.0.propose(Entry::new(INTERNAL, command), move |_, _| reply.send(()));
+            call
+        })
+    }
+
+    /// Answered when this node has all that the cluster had committed when it asked: what was not found may be there now. `None` on a node
+    /// alone, and while nobody leads.
+    #[must_use]
+    pub fn catch_up(&self) -> Option<Call<()>> {
+        let cluster = self.cluster()?;
+        cluster.view().leader?;
+        let (reply, call) = Call::pair();
+        cluster.propose(None, Box::new(move |_, _| reply.send(())));
+        Some(call)
     }
 
     /// Asks all connections to close; used at shutdown.

@@ -71,6 +71,8 @@ pub struct Queue {
     pub(crate) record: Arc<QueueRecord>,
     pub(crate) place: Arc<Place>,
     machine_type: MachineType,
+    /// Another node of the cluster has its messages.
+    is_elsewhere: bool,
     /// What it goes by; policies change it.
     terms: RwLock<Terms>,
     inbox: Mutex<Vec<Event>>,
@@ -274,6 +276,7 @@ impl Queue {
         }
         Arc::new(Queue {
             id: record.id,
+            is_elsewhere: record.home != place.services.own_node,
             record,
             place,
             machine_type,
@@ -449,14 +452,41 @@ impl Queue {
 
     /// Brings an event; runs the machine if nobody else does.
     pub(crate) fn submit(self: &Arc<Self>, event: Event) {
+        if self.is_elsewhere {
+            return self.submit_elsewhere(event);
+        }
         if let Event::Publish(handover) = &event {
             self.inbox_bytes.fetch_add(handover.batch.bytes(), Ordering::Relaxed);
         }
-        self.submit_all(std::iter::once(event));
+        self.submit_here(std::iter::once(event));
+    }
+
+    /// Bytes of messages are on their way to its home.
+    pub(crate) fn sent_elsewhere(&self, bytes: usize) {
+        self.inbox_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Its home has answered for them, or never will.
+    pub(crate) fn taken_elsewhere(&self, bytes: usize) {
+        self.inbox_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.wake_publishers();
+    }
+
+    /// Whether another node of the cluster has its messages.
+    pub fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere
     }
 
     /// As [`Queue::submit`], with events that follow each other. Publishes are not among them.
     pub(crate) fn submit_all(self: &Arc<Self>, events: impl Iterator<Item = Event>) {
+        if self.is_elsewhere {
+            return events.for_each(|event| self.submit_elsewhere(event));
+        }
+        self.submit_here(events);
+    }
+
+    /// Brings events to the cell of this node.
+    pub(crate) fn submit_here(self: &Arc<Self>, events: impl Iterator<Item = Event>) {
         self.inbox.lock().extend(events);
         if turn::NESTED.get() < turn::NESTED_MAX {
             self.run();
@@ -467,6 +497,9 @@ impl Queue {
 
     /// Brings an event without running the machine: from threads that must not, such as the log's.
     pub(crate) fn submit_later(self: &Arc<Self>, event: Event) {
+        if self.is_elsewhere {
+            return self.submit_elsewhere(event);
+        }
         self.inbox.lock().push(event);
         self.services().run_later(self.clone());
     }

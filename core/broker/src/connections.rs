@@ -240,19 +240,17 @@ fn reached(count: u64, bound: Option<u64>) -> Option<u64> {
     bound.filter(|max| count >= *max)
 }
 
-/// The number of a node that belongs to no cluster.
-const NODE_ALONE: u16 = 1;
-
 /// Gives connections their names, in one life of the node.
 pub(crate) struct ConnectionIds {
+    node: u16,
     life: u32,
     next: AtomicU64,
 }
 
 impl ConnectionIds {
     /// `life` is greater than that of each earlier start.
-    pub(crate) fn new(life: u32) -> ConnectionIds {
-        ConnectionIds { life, next: AtomicU64::new(1) }
+    pub(crate) fn new(node: u16, life: u32) -> ConnectionIds {
+        ConnectionIds { node, life, next: AtomicU64::new(1) }
     }
 
     /// A new one.
@@ -262,7 +260,7 @@ impl ConnectionIds {
 
     /// The one with that count.
     pub(crate) fn of(&self, count: u64) -> ConnectionId {
-        ConnectionId { node: NODE_ALONE, life: self.life, count }
+        ConnectionId { node: self.node, life: self.life, count }
     }
 }
 

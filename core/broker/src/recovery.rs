@@ -15,7 +15,7 @@ use commitlog::{
     DataDir, DataDirError, DataDirLock, Log, LogError, LogOptions, LogWriter, Recovered, SegmentError,
     Segments, SyncPolicy,
 };
-use metadata::{ExchangeRecord, VhostMetadata};
+use metadata::{ExchangeRecord, FIRST_NODE, VhostMetadata};
 use parking_lot::{Mutex, RwLock};
 use platform::Disk;
 use queues::{RecordKind, Recovering};
@@ -31,6 +31,7 @@ use crate::broker::{Broker, Inner, StartError};
 use crate::call::{Call, Commit};
 use crate::cell::Queue;
 use crate::checkpointer::Checkpointer;
+use crate::cluster::Cluster;
 use crate::connections::{ConnectionIds, Connections};
 use crate::control::committing::Committing;
 use crate::control::follow::{Contents, start_all_clocks, store_id};
@@ -60,12 +61,16 @@ pub(crate) fn open(
     foundation: &Foundation,
     data_dir: &Path,
     options: BrokerOptions,
+    cluster: Option<&Cluster>,
 ) -> Result<Broker, StartError> {
     let Opened { broker, metadata_log, message_log, is_known } =
-        recover(foundation, data_dir, options, Motion::Threads)?;
+        recover(foundation, data_dir, options, Motion::Threads, cluster)?;
     broker.0.services.log.start(message_log).map_err(StartError::storage)?;
     broker.0.writer.lock().start(metadata_log).map_err(StartError::storage)?;
     start_threads(&broker.0).map_err(StartError::storage)?;
+    if let Some(cluster) = cluster {
+        cluster.attach(Arc::downgrade(&broker.0));
+    }
     if !is_known {
         created(create_defaults(&broker).map(Call::wait))?;
     }
@@ -79,7 +84,7 @@ pub(crate) fn open_driven(
     options: BrokerOptions,
 ) -> Result<(Broker, Driver), StartError> {
     let Opened { broker, metadata_log, message_log, is_known } =
-        recover(foundation, data_dir, options, Motion::Steps)?;
+        recover(foundation, data_dir, options, Motion::Steps, None)?;
     let mut driver = Driver::new(&broker, metadata_log, message_log);
     if !is_known {
         let defaults = create_defaults(&broker);
@@ -94,9 +99,13 @@ fn recover(
     data_dir: &Path,
     options: BrokerOptions,
     motion: Motion,
+    cluster: Option<&Cluster>,
 ) -> Result<Opened, StartError> {
     let Foundation { disk, clock, commits, .. } = foundation;
-    let lock = lock_folder(&**disk, data_dir)?;
+    let lock = match cluster {
+        Some(_) => None,
+        None => Some(lock_folder(&**disk, data_dir)?),
+    };
     let connections = Arc::new(Connections::default());
     let checkpointer = Checkpointer::default();
     let announcer = Arc::new(Announcer::new(&options, clock.clone()));
@@ -104,21 +113,19 @@ fn recover(
     alarms.make_room_to_start();
     let committing = Arc::new(Committing::new(alarms.clone()));
     // Seconds since the epoch grow from start to start.
-    let incarnation = (clock.wall_ms() / 1000) as u32;
-    let folders = missing::Parts::look(&**disk, data_dir)?;
-    folders.check_metadata()?;
-    unnamed::check(&**disk, data_dir)?;
+    let seconds = (clock.wall_ms() / 1000) as u32;
+    let (own_node, life) = cluster.and_then(Cluster::own).unwrap_or((FIRST_NODE, seconds));
     let (mut writer, metadata_log, is_known) =
-        Writer::open(foundation, &data_dir.join("meta"), &committing, incarnation)?;
-    if is_known {
-        folders.check_messages()?;
-    } else {
+        open_metadata(foundation, data_dir, &committing, (life, cluster))?;
+    if !is_known {
         options.check_first_passwords().map_err(StartError::FirstPassword)?;
     }
     let (log, message_log, recovered) =
         open_log(foundation, &data_dir.join("log"), &options).map_err(StartError::storage)?;
     log.write_after(writer.names());
-    missing::check_known(is_known, recovered.end().0)?;
+    if cluster.is_none() {
+        missing::check_known(is_known, recovered.end().0)?;
+    }
     let (mut contents, bodies, highest_logged) = read_messages(recovered, &writer)?;
     let segments = open_segments(foundation, &data_dir.join("segments")).map_err(StartError::storage)?;
     let lost = missing::lost_blocks(&segments, &log, &mut contents, &bodies).map_err(StartError::storage)?;
@@ -135,6 +142,7 @@ fn recover(
         seen_files: SeenFiles::new(disk.clone(), seen_files::dir_in(data_dir)),
         announcer,
         motion,
+        cluster: cluster.cloned(),
     };
     let services = parts.start(foundation, &options).map_err(StartError::storage)?;
     let inner = Arc::new(Inner {
@@ -150,7 +158,7 @@ fn recover(
         proposals: Proposals::new(*commits),
         deletions: Arc::default(),
         long_changes: LongChanges::default(),
-        connection_ids: ConnectionIds::new(incarnation),
+        connection_ids: ConnectionIds::new(own_node, life),
         threads: Mutex::default(),
         _lock: lock,
     });
@@ -158,6 +166,33 @@ fn recover(
     assert!(is_first, "services belong to one broker");
     bring_up_queues(&inner, contents, &lost);
     Ok(Opened { broker: Broker(inner), metadata_log, message_log, is_known })
+}
+
+/// The metadata of a node alone are in its folder; those of a cluster come from its group.
+fn open_metadata(
+    foundation: &Foundation,
+    data_dir: &Path,
+    committing: &Arc<Committing>,
+    (life, cluster): (u32, Option<&Cluster>),
+) -> Result<(Writer, LogWriter, bool), StartError> {
+    let (disk, dir) = (&*foundation.disk, data_dir.join("meta"));
+    if let Some(cluster) = cluster {
+        let own = cluster.own().map_or(FIRST_NODE, |(number, _)| number);
+        return Writer::in_cluster(foundation, &dir, committing, (cluster.take_state(), own));
+    }
+    if Cluster::is_member(disk, data_dir)? {
+        return Err(StartError::Metadata(
+            "the data directory is that of a member of a cluster; start it with the options of the cluster, or reset it".into(),
+        ));
+    }
+    let folders = missing::Parts::look(disk, data_dir)?;
+    folders.check_metadata()?;
+    unnamed::check(disk, data_dir)?;
+    let opened = Writer::open(foundation, &dir, committing, life)?;
+    if opened.2 {
+        folders.check_messages()?;
+    }
+    Ok(opened)
 }
 
 /// Nothing is measured yet.
@@ -221,7 +256,7 @@ fn open_log(
     Log::open_driven(foundation.disk.clone(), dir, log_options)
 }
 
-fn lock_folder(disk: &dyn Disk, data_dir: &Path) -> Result<DataDirLock, StartError> {
+pub(crate) fn lock_folder(disk: &dyn Disk, data_dir: &Path) -> Result<DataDirLock, StartError> {
     DataDir::lock(disk, data_dir, std::process::id()).map_err(|error| match error {
         DataDirError::AlreadyRunning { .. } => StartError::InUse(error.to_string()),
         DataDirError::Io(_) => StartError::storage(error),

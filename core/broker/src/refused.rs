@@ -29,6 +29,13 @@ pub enum Refused {
     NotFound(Resource),
     /// 404 `queue 'q' in vhost '/' has crashed and failed to restart` (B71).
     Crashed(Resource),
+    /// 404 `home node 'rabbit@a' of durable queue 'q' in vhost '/' is down or inaccessible`.
+    HomeDown {
+        /// The queue.
+        resource: Resource,
+        /// The node that has its messages.
+        node: Box<str>,
+    },
     /// 403 `configure access to queue 'q' in vhost '/' refused for user 'u'` (B83).
     Access {
         /// What was asked for.

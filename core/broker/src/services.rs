@@ -27,6 +27,7 @@ use crate::call::{Call, Reply};
 use crate::cell::Queue;
 use crate::cell::place::Configs;
 use crate::checkpointer::Checkpointer;
+use crate::cluster::Cluster;
 use crate::control::queues::DeletedQueue;
 use crate::data::batch::BatchConfirms;
 use crate::data::confirms::{ConfirmRange, ConfirmSink};
@@ -110,6 +111,10 @@ pub(crate) struct Services {
     pub(crate) stages: Arc<Stages>,
     /// Who does what need not be waited for.
     pub(crate) motion: Motion,
+    /// Of a node that is a member of one.
+    pub(crate) cluster: Option<Cluster>,
+    /// This node's number in its cluster; the first one's on a node alone.
+    pub(crate) own_node: u16,
 }
 
 /// Who does what need not be waited for.

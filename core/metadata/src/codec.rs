@@ -130,6 +130,15 @@ macro_rules! integers {
 }
 integers!(u8, u16, u32, u64, i64);
 
+impl Codec for [u8; 16] {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        from.array()
+    }
+}
+
 impl Codec for bool {
     fn put(&self, out: &mut Vec<u8>) {
         out.push(u8::from(*self));

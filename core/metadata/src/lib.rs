@@ -16,6 +16,7 @@ mod changes;
 mod codec;
 mod command;
 mod definitions;
+mod difference;
 mod entry;
 mod equivalence;
 mod facts;
@@ -53,7 +54,8 @@ pub use facts::{
 pub use fingerprint::fingerprint;
 pub use limits::Limits;
 pub use nodes::{
-    AddNode, BeginLife, ClusterStep, FIRST_NODE, ForgetNode, NodeRow, NodesFact, NumberedNode, Proposed, Stepped,
+    AddNode, BeginLife, ClusterStep, FIRST_NODE, ForgetNode, NodeRow, NodesFact, NumberedNode, Proposed,
+    Stepped,
 };
 pub use passwords::{HashError, Hashing, SALT_BYTES};
 pub use policies::{ApplyTo, PolicyDefinition, PolicyKind, PolicyValue};

@@ -20,7 +20,7 @@ record! {
         /// Its name, such as `rabbit@host`.
         pub name: Box<str>,
         /// What its data directory is known by: one whose disk was lost has another one.
-        pub data_id: u64,
+        pub data_id: [u8; 16],
         /// Its present start: grows with each.
         pub life: u32,
         /// What the process of its present start drew: a start that asks twice gets one life.
@@ -60,7 +60,7 @@ record! {
         /// Its name.
         pub name: Box<str>,
         /// What its data directory is known by.
-        pub data_id: u64,
+        pub data_id: [u8; 16],
     }
 
     /// A node starts: what its earlier lives own goes.
@@ -68,7 +68,7 @@ record! {
         /// Its number.
         pub node: u16,
         /// What its data directory is known by.
-        pub data_id: u64,
+        pub data_id: [u8; 16],
         /// Drawn by the process.
         pub nonce: u64,
     }
@@ -151,7 +151,7 @@ pub enum Stepped {
 impl State {
     /// Makes it the state of a cluster, which has this node as its first member. Things that are not durable do not go along: those of a
     /// node alone end with its life.
-    pub fn form_cluster(&mut self, name: &str, data_id: u64) {
+    pub fn form_cluster(&mut self, name: &str, data_id: [u8; 16]) {
         let row = NodeRow { name: name.into(), data_id, life: 0, nonce: 0, answered: 0 };
         self.nodes = Some(Nodes { rows: BTreeMap::from([(FIRST_NODE, row)]), next: FIRST_NODE + 1 });
     }
@@ -190,24 +190,28 @@ impl State {
     }
 
     /// Whether a proposal is the next of its node: any other is passed over.
-    #[must_use]
-    pub fn is_next(&self, proposed: &Proposed) -> bool {
+    fn is_next(&self, proposed: &Proposed) -> bool {
         self.node(proposed.node)
             .is_some_and(|row| row.life == proposed.life && row.answered + 1 == proposed.request)
     }
 
+    /// Takes a proposal if it is the next of its node; its entry is to be applied then, before anything else.
+    pub fn take_proposed(&mut self, proposed: &Proposed) -> bool {
+        let is_next = self.is_next(proposed);
+        if is_next && let Some(row) = self.nodes.as_mut().and_then(|nodes| nodes.rows.get_mut(&proposed.node))
+        {
+            row.answered = proposed.request;
+            self.declaring = proposed.node;
+        }
+        is_next
+    }
+
     fn step_proposed(&mut self, proposed: &Proposed, applied: &mut Applied) -> Stepped {
-        if !self.is_next(proposed) {
+        if !self.take_proposed(proposed) {
             return Stepped::PassedOver;
         }
-        let Proposed { node, request, .. } = *proposed;
-        if let Some(row) = self.nodes.as_mut().and_then(|nodes| nodes.rows.get_mut(&node)) {
-            row.answered = request;
-        }
-        self.declaring = node;
         let outcome = proposed.entry.as_ref().map(|entry| self.apply_entry(entry, applied));
-        self.declaring = FIRST_NODE;
-        Stepped::Proposed { node, request, outcome }
+        Stepped::Proposed { node: proposed.node, request: proposed.request, outcome }
     }
 
     fn add_node(&mut self, add: &AddNode) -> Stepped {
@@ -217,8 +221,7 @@ impl State {
         let Some(nodes) = &mut self.nodes else { return Stepped::NoSuchNode };
         let number = nodes.next;
         nodes.next += 1;
-        let row =
-            NodeRow { name: add.name.clone(), data_id: add.data_id, life: 0, nonce: 0, answered: 0 };
+        let row = NodeRow { name: add.name.clone(), data_id: add.data_id, life: 0, nonce: 0, answered: 0 };
         nodes.rows.insert(number, row);
         Stepped::NodeAdded(number)
     }
@@ -250,8 +253,10 @@ impl State {
     /// Removes all queues that are to go, in order of vhosts and names.
     fn remove_queues(&mut self, applied: &mut Applied, goes: impl Fn(&QueueRecord) -> bool) {
         let goes = |queue: &&&Arc<QueueRecord>| goes(queue);
-        let going: Vec<_> =
-            self.vhosts().flat_map(|vhost| vhost.queues().iter().filter(goes).map(|it| Arc::clone(it)).collect::<Vec<_>>()).collect();
+        let going: Vec<_> = self
+            .vhosts()
+            .flat_map(|vhost| vhost.queues().iter().filter(goes).map(|it| Arc::clone(it)).collect::<Vec<_>>())
+            .collect();
         for queue in &going {
             self.remove_queue(queue, applied);
         }

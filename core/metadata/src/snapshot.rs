@@ -13,7 +13,7 @@ use crate::command::{
     SetVhostLimits,
 };
 use crate::facts::{Fact, IdsFact};
-use crate::nodes::{NodesFact, Nodes, NumberedNode};
+use crate::nodes::{Nodes, NodesFact, NumberedNode};
 use crate::policies::PolicyKind;
 use crate::records::User;
 use crate::state::State;
@@ -72,7 +72,10 @@ impl State {
     pub fn decode_snapshot(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut state = Self::new();
         let facts = facts_of(bytes)?;
-        if bytes.get(SNAPSHOT_MAGIC.len()..).is_some_and(|rest| rest.starts_with(&CLUSTER_SNAPSHOT_VERSION.to_be_bytes())) {
+        if bytes
+            .get(SNAPSHOT_MAGIC.len()..)
+            .is_some_and(|rest| rest.starts_with(&CLUSTER_SNAPSHOT_VERSION.to_be_bytes()))
+        {
             state.nodes = Some(Nodes::default());
         }
         state.replay_encoded(facts)?;
@@ -127,7 +130,9 @@ fn give_vhost(vhost: &Vhost, with_transient: bool, give: &mut impl FnMut(Fact)) 
     for queue in vhost.queues().into_iter().filter(|queue| with_transient || queue.durable) {
         give(Fact::queue_added(queue));
     }
-    for binding in vhost.bindings_in_order_made().into_iter().filter(|binding| with_transient || binding.is_durable()) {
+    for binding in
+        vhost.bindings_in_order_made().into_iter().filter(|binding| with_transient || binding.is_durable())
+    {
         give(Fact::binding_added(binding));
     }
     for ((component, parameter), value) in vhost.parameters() {

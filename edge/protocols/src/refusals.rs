@@ -20,6 +20,10 @@ pub(crate) fn refusal(refused: Refused) -> (ReplyCode, String) {
         Refused::Crashed(resource) => {
             (ReplyCode::NotFound, format!("{} has crashed and failed to restart", render(&resource)))
         }
+        Refused::HomeDown { resource, node } => {
+            let text = format!("home node '{node}' of durable {} is down or inaccessible", render(&resource));
+            (ReplyCode::NotFound, text)
+        }
         Refused::Access { .. } | Refused::TopicAccess { .. } => access(&refused),
         Refused::DefaultExchange
         | Refused::SystemExchange(_)

@@ -78,7 +78,7 @@ impl Bench {
 
     fn on(foundation: &Foundation, folder: &Path, options: BrokerOptions) -> Bench {
         let options = BrokerOptions { fsync: false, ..options };
-        let broker = crate::recovery::open(foundation, folder, options).expect("a folder of its own");
+        let broker = crate::recovery::open(foundation, folder, options, None).expect("a folder of its own");
         let principal = connect(&broker).expect("the default vhost");
         Bench { broker, principal, told: Arc::default() }
     }

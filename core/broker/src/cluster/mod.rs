@@ -1,9 +1,20 @@
-//! Several nodes as one broker: who the other nodes are, and what goes to them and comes from them.
+//! Several nodes as one broker: who the other nodes are, what goes to them and comes from them, and the metadata that all of them have.
 //!
-//! Refuses to know: sockets, bytes of frames.
+//! Refuses to know: sockets, bytes of frames between links.
 
+mod driver;
+mod elsewhere;
+pub(crate) mod far;
+mod frames;
+mod member;
 pub mod memory;
 mod name;
+mod node;
+mod outgoing;
 pub mod peers;
+mod replica;
+#[cfg(test)]
+mod tests;
 
-pub use name::{NODE_NAME_BYTES_MAX, NodeName, WrongNodeName};
+pub use name::{NodeName, WrongNodeName};
+pub use node::{Cluster, ClusterOptions, View, ViewedMember};

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use metadata::{Change, Entry, Outcome};
+use metadata::{Change, ClusterStep, Entry, Outcome, State};
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 
@@ -17,13 +17,15 @@ use crate::alarms::Raised;
 use crate::announcements::before::Before;
 use crate::announcements::changes::Done;
 use crate::announcements::lines;
-use crate::broker::{Broker, Inner};
+use crate::broker::{Broker, Inner, Told};
 use crate::call::Call;
 use crate::refused::Refused;
 
 /// An entry that the machine has applied and the tables have not followed.
 struct Applied {
     entry: Entry,
+    /// It was proposed here: another node tells of what it has proposed itself.
+    is_own: bool,
     /// Which of all changes are its own.
     changes: Range<usize>,
     before: Before,
@@ -39,7 +41,13 @@ struct Turn {
 }
 
 impl Turn {
-    fn apply(&mut self, inner: &Inner, writer: &mut Writer, entry: Entry) -> Result<Followed, Refused> {
+    fn apply(
+        &mut self,
+        inner: &Inner,
+        writer: &mut Writer,
+        entry: Entry,
+        is_own: bool,
+    ) -> Result<Followed, Refused> {
         let before = inner.services.announcer.look(&writer.state, &entry.command);
         let (outcome, changes, position) = writer.apply(&entry)?;
         self.position = self.position.max(position);
@@ -49,7 +57,7 @@ impl Turn {
         } else {
             self.changes.extend(changes);
         }
-        self.applied.push(Applied { entry, changes: first..self.changes.len(), before });
+        self.applied.push(Applied { entry, is_own, changes: first..self.changes.len(), before });
         Ok(Followed { outcome, position })
     }
 
@@ -79,12 +87,15 @@ impl Inner {
             drop(writer);
             return told(self, Err(refused));
         }
+        if let Some(cluster) = &self.services.cluster {
+            return cluster.propose(Some(entry), Box::new(told));
+        }
         if self.proposals.wait() {
             // Under the lock: entries wait in the order in which they were looked at.
             return self.proposals.add(&entry, Box::new(told));
         }
         let mut turn = Turn::default();
-        let came = turn.apply(self, &mut writer, entry);
+        let came = turn.apply(self, &mut writer, entry, true);
         self.follow_turn(writer, turn);
         told(self, came);
     }
@@ -99,11 +110,44 @@ impl Inner {
         let (mut turn, mut told) = (Turn::default(), Vec::with_capacity(proposals.len()));
         for proposal in proposals {
             let entry = proposal.entry();
-            told.push((proposal.told, turn.apply(self, &mut writer, entry)));
+            told.push((proposal.told, turn.apply(self, &mut writer, entry, true)));
         }
         self.follow_turn(writer, turn);
         told.into_iter().for_each(|(told, came)| told(self, came));
         true
+    }
+
+    /// Follows committed steps of the cluster, all at once; whoever has proposed one on this node is told.
+    pub(crate) fn follow_steps(&self, steps: Vec<(ClusterStep, Option<Told>)>, own: u16) {
+        let mut writer = self.writer.lock();
+        let (mut turn, mut told) = (Turn::default(), Vec::with_capacity(steps.len()));
+        for (step, tell) in steps {
+            let proposed = match step {
+                ClusterStep::Proposed(proposed) => proposed,
+                other => {
+                    turn.changes.extend(writer.step(&other));
+                    continue;
+                }
+            };
+            if !writer.state.take_proposed(&proposed) {
+                continue;
+            }
+            let is_own = proposed.node == own;
+            let came = match proposed.entry {
+                Some(entry) => turn.apply(self, &mut writer, entry, is_own),
+                None => Ok(Followed { outcome: Outcome::Unchanged, position: 0 }),
+            };
+            told.extend(tell.map(|tell| (tell, came)));
+        }
+        self.follow_turn(writer, turn);
+        told.into_iter().for_each(|(told, came)| told(self, came));
+    }
+
+    /// Another state of the cluster takes the place of this node's.
+    pub(crate) fn replace_state(&self, state: State) {
+        let mut writer = self.writer.lock();
+        let turn = Turn { changes: writer.replace(state), ..Turn::default() };
+        self.follow_turn(writer, turn);
     }
 
     /// An entry that adds something durable is refused while nothing durable can be promised.
@@ -117,7 +161,7 @@ impl Inner {
     /// The tables follow what was applied, then it is announced.
     fn follow_turn(&self, writer: MutexGuard<'_, Writer>, turn: Turn) {
         let ruled = self.follow(&writer.state, &turn.changes);
-        for Applied { entry, changes, before } in &turn.applied {
+        for Applied { entry, changes, before, .. } in turn.applied.iter().filter(|applied| applied.is_own) {
             let (command, changes) = (&entry.command, &turn.changes[changes.clone()]);
             let done = Done { command, changes, before, by: &name_of(&entry.by) };
             self.services.announcer.changed(&writer.state, &done);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use message::{History, carbon_copies};
 use metadata::{Binding, Change, Destination, ExchangeRecord, QueueRecord, QueueType, State};
-use queues::{QueueConfig, Recovering, SharedBody};
+use queues::{Kind, QueueConfig, Recovering, SharedBody};
 use routing::{Duty, Exchange, ExchangeType, Gate, Persistence};
 use stdx::QueueId;
 
@@ -198,7 +198,7 @@ impl Inner {
             exclusive_owner: None,
             arguments: metadata::Arguments::default(),
             queue_type: QueueType::Classic,
-            home: self.connection_ids.node(),
+            home: self.services.own_node,
             declared_by: None,
         };
         let nothing = AppliedPolicies::default();
@@ -227,8 +227,11 @@ impl Inner {
         let vhost = self.vhost_of(&record.vhost)?;
         let policies = vhost.policies().of_queue(&record.name, record.queue_type);
         let terms = self.terms(record, policies);
-        let machine_type = MachineType::from(kind_of(record.queue_type));
-        let machine = self.machine(machine_type, &terms, contents);
+        let is_here = record.home == self.services.own_node;
+        // The cell of a queue that lives elsewhere stays empty.
+        let kind = if is_here { kind_of(record.queue_type) } else { Kind::Classic };
+        let machine_type = MachineType::from(kind);
+        let machine = self.machine(machine_type, &terms, contents.filter(|_| is_here));
         let queue = Queue::new(record.clone(), terms, machine_type, machine, vhost.place().clone());
         self.services.register(&queue);
         vhost.add_queue(queue.clone());

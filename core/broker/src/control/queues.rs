@@ -135,6 +135,11 @@ impl Broker {
             entry = entry.only_if(Holds::QueueIsThere(named));
         }
         entry = self.with_limits(principal, &name, entry);
+        if declare.exclusive
+            && let Some(cluster) = self.cluster()
+        {
+            cluster.note_exclusive(principal.connection);
+        }
         let (reply, counts) = Call::pair();
         let vhost = vhost.clone();
         self.0.propose(entry, move |inner, came| match came {
@@ -209,9 +214,13 @@ impl Broker {
         principal.check_queue(Permission::Configure, &name)?;
         let queue = match principal.usable_queue(&name) {
             Ok(queue) => queue,
+            Err(Refused::NotFound(_)) if self.cluster().is_some_and(|it| it.view().leader.is_some()) => {
+                return Ok(self.delete_when_known(principal, &name, (if_unused, if_empty)));
+            }
             Err(Refused::NotFound(_)) => return Ok(self.gone(principal, &name)),
             Err(refused) => return Err(refused),
         };
+        principal.check_home(&queue)?;
         if queue.queue_kind() == Kind::Quorum && (if_unused || if_empty) {
             let flag = if if_unused { "if-unused" } else { "if-empty" };
             return Err(Refused::DeleteCondition { resource: queue.resource(), flag });
@@ -226,6 +235,26 @@ impl Broker {
         let by = principal.user.name.clone();
         queue.submit(Event::Delete { if_unused, if_empty, reply, by });
         Ok(call)
+    }
+
+    /// Another node may have declared the queue: it is looked for again when this node has all that is committed.
+    fn delete_when_known(
+        &self,
+        principal: &Principal,
+        name: &[u8],
+        (if_unused, if_empty): (bool, bool),
+    ) -> Call<Result<DeletedQueue, Refused>> {
+        let (reply, call) = Call::pair();
+        let (vhost, name, by) =
+            (principal.vhost.clone(), Box::<[u8]>::from(name), principal.user.name.clone());
+        let told = move |_: &crate::broker::Inner, _| match vhost.queue(&name) {
+            Some(queue) => queue.submit(Event::Delete { if_unused, if_empty, reply, by }),
+            None => reply.send(Ok(DeletedQueue { ready: 0 })),
+        };
+        if let Some(cluster) = self.cluster() {
+            cluster.propose(None, Box::new(told));
+        }
+        call
     }
 
     /// Answers when the absence of a queue is durable.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use commitlog::{Log, LogWriter, Names, Position, read_latest_snapshot, write_snapshot};
-use metadata::{Applied, Command, DeleteQueue, Entry, Outcome, State};
+use metadata::{Applied, ClusterStep, Command, DeleteQueue, Entry, FIRST_NODE, Outcome, State};
 use platform::Disk;
 
 use super::committing::Committing;
@@ -39,54 +39,49 @@ impl Writer {
         committing: &Arc<Committing>,
         incarnation: u32,
     ) -> Result<(Writer, LogWriter, bool), StartError> {
-        let (disk, sizes) = (foundation.disk.clone(), &foundation.sizes);
-        let snapshot = read_latest_snapshot(&*disk, dir, "metadata").map_err(StartError::storage)?;
-        let (mut state, from) = match &snapshot {
-            Some(snapshot) => {
-                (State::decode_snapshot(&snapshot.bytes).map_err(StartError::metadata)?, snapshot.position.0)
-            }
-            None => (State::new(), 0),
-        };
-        let (log, log_writer, mut recovered) =
-            Log::open_driven(disk.clone(), dir, sizes.log_options()).map_err(StartError::storage)?;
-        if log.kept().0.0 > from {
-            return Err(StartError::Storage(format!(
-                "the metadata log {} begins at position {}, and no snapshot is there that reaches so far: a file metadata-*.snap is \
-                 missing",
-                dir.display(),
-                log.kept().0
-            )));
-        }
-        let mut known = snapshot.is_some();
-        while let Some(record) = recovered.next_record().map_err(StartError::storage)? {
-            if record.position.0 > from {
-                state.replay_encoded(record.payload).map_err(StartError::metadata)?;
-                known = true;
-            }
-        }
-        if recovered.bytes_cut() > 0 {
-            tracing::warn!(
-                bytes = recovered.bytes_cut(),
-                "an unfinished write was cut off the end of the metadata log: nothing in it had been answered, unless the disk damaged it"
-            );
-        }
+        let Loaded { mut state, log, log_writer, from, known } = load(foundation, dir)?;
         state.begin_incarnation(incarnation);
+        let writer = Writer::of(foundation, dir, (state, log), committing, Position(from));
+        Ok((writer, log_writer, known))
+    }
+
+    /// With the state of a cluster, whose group has a log of its own. The log in `dir` stays empty.
+    pub(crate) fn in_cluster(
+        foundation: &Foundation,
+        dir: &Path,
+        committing: &Arc<Committing>,
+        (state, own): (State, u16),
+    ) -> Result<(Writer, LogWriter, bool), StartError> {
+        // The first node makes what a new cluster begins with.
+        let known = own != FIRST_NODE || state.vhosts().len() + state.users().len() > 0;
+        let disk = foundation.disk.clone();
+        let (log, log_writer, _) = Log::open_driven(disk.clone(), dir, foundation.sizes.log_options())
+            .map_err(StartError::storage)?;
+        let writer = Writer::of(foundation, dir, (state, log), committing, Position(0));
+        Ok((writer, log_writer, known))
+    }
+
+    fn of(
+        foundation: &Foundation,
+        dir: &Path,
+        (state, log): (State, Log),
+        committing: &Arc<Committing>,
+        snapshot_at: Position,
+    ) -> Writer {
         log.set_listener(committing.clone());
         commitlog::DurableListener::durable(&**committing, log.durable());
-        let names = log.names(state.durable_ids_end());
-        let writer = Writer {
+        Writer {
+            names: log.names(state.durable_ids_end()),
             state,
             log,
-            names,
-            disk,
+            disk: foundation.disk.clone(),
             dir: dir.to_owned(),
             // Not where the log ends: lives of a few changes each would never see one.
-            snapshot_at: from,
-            snapshot_every_bytes: sizes.snapshot_every_bytes,
+            snapshot_at: snapshot_at.0,
+            snapshot_every_bytes: foundation.sizes.snapshot_every_bytes,
             applied: Applied::default(),
             unsynced: Unsynced::default(),
-        };
-        Ok((writer, log_writer, known))
+        }
     }
 
     /// Which queues and exchanges have durable declarations.
@@ -107,6 +102,13 @@ impl Writer {
         let ids_end = self.state.durable_ids_end();
         let outcome = self.state.apply_entry(entry, &mut self.applied).map_err(refused)?;
         let mut position = 0;
+        if self.state.is_cluster() {
+            // Only what a majority and this node have synced is applied.
+            if self.state.durable_ids_end() > ids_end {
+                self.names.add(Position(0), self.state.durable_ids_end());
+            }
+            return Ok(self.outcome(outcome, position));
+        }
         if self.applied.is_durable() {
             let facts = &self.applied.facts;
             let logged = self.log.append(0, FACTS, |out| facts.iter().for_each(|fact| fact.encode(out)));
@@ -127,6 +129,21 @@ impl Writer {
             position = self.position_of_found(&entry.command, &outcome);
         }
         Ok(self.outcome(outcome, position))
+    }
+
+    /// Applies a committed step of the cluster that is no proposal; returns the changes.
+    pub(crate) fn step(&mut self, step: &ClusterStep) -> Vec<metadata::Change> {
+        self.applied.clear();
+        self.state.step(step, &mut self.applied);
+        std::mem::take(&mut self.applied.changes)
+    }
+
+    /// Another state of the cluster takes the place of this one; returns what the tables have to follow.
+    pub(crate) fn replace(&mut self, state: State) -> Vec<metadata::Change> {
+        let changes = self.state.changes_to(&state);
+        self.names.add(Position(0), state.durable_ids_end());
+        self.state = state;
+        changes
     }
 
     /// When it is durable that there is no such queue.
@@ -183,6 +200,64 @@ impl Writer {
             tracing::error!(%error, "the metadata log could not be closed");
         }
     }
+}
+
+/// What is read from the folder of a node alone.
+struct Loaded {
+    state: State,
+    log: Log,
+    log_writer: LogWriter,
+    /// The position of the snapshot.
+    from: u64,
+    /// Whether there was anything.
+    known: bool,
+}
+
+fn load(foundation: &Foundation, dir: &Path) -> Result<Loaded, StartError> {
+    let (disk, sizes) = (foundation.disk.clone(), &foundation.sizes);
+    let snapshot = read_latest_snapshot(&*disk, dir, "metadata").map_err(StartError::storage)?;
+    let (mut state, from) = match &snapshot {
+        Some(snapshot) => {
+            (State::decode_snapshot(&snapshot.bytes).map_err(StartError::metadata)?, snapshot.position.0)
+        }
+        None => (State::new(), 0),
+    };
+    let (log, log_writer, mut recovered) =
+        Log::open_driven(disk.clone(), dir, sizes.log_options()).map_err(StartError::storage)?;
+    if log.kept().0.0 > from {
+        return Err(StartError::Storage(format!(
+            "the metadata log {} begins at position {}, and no snapshot is there that reaches so far: a file metadata-*.snap is \
+             missing",
+            dir.display(),
+            log.kept().0
+        )));
+    }
+    let mut known = snapshot.is_some();
+    while let Some(record) = recovered.next_record().map_err(StartError::storage)? {
+        if record.position.0 > from {
+            state.replay_encoded(record.payload).map_err(StartError::metadata)?;
+            known = true;
+        }
+    }
+    if recovered.bytes_cut() > 0 {
+        tracing::warn!(
+            bytes = recovered.bytes_cut(),
+            "an unfinished write was cut off the end of the metadata log: nothing in it had been answered, unless the disk damaged it"
+        );
+    }
+    Ok(Loaded { state, log, log_writer, from, known })
+}
+
+/// The durable metadata of a node alone, for the cluster that it forms.
+///
+/// # Errors
+/// They cannot be read.
+pub(crate) fn read_alone(foundation: &Foundation, data_dir: &Path) -> Result<State, StartError> {
+    let dir = data_dir.join("meta");
+    if foundation.disk.list(&dir).is_err() {
+        return Ok(State::new());
+    }
+    load(foundation, &dir).map(|loaded| loaded.state)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use commitlog::{
     Found, LogFile, Record, SegmentFile, SnapshotFile, inspect_log_file, list_kept_files, list_log_files,
 };
-use metadata::{ExchangeByFact, Fact, QueueByFact, snapshot_facts};
+use metadata::{ExchangeByFact, Fact, QueueAtFact, QueueByFact, snapshot_facts};
 use platform::RealDisk;
 use queues::RecordKind;
 
@@ -158,7 +158,9 @@ fn fact(fact: &Fact) -> String {
             in_vhost("exchange", &it.exchange.vhost, &it.exchange.name)
         }
         Fact::ExchangeDeleted(it) => in_vhost("deleted exchange", &it.vhost, &it.name),
-        Fact::QueueAdded(it) | Fact::QueueAddedBy(QueueByFact { added: it, .. }) => {
+        Fact::QueueAdded(it)
+        | Fact::QueueAddedBy(QueueByFact { added: it, .. })
+        | Fact::QueueAddedAt(QueueAtFact { added: it, .. }) => {
             format!("{} number {}", in_vhost("queue", &it.queue.vhost, &it.queue.name), it.id.0)
         }
         Fact::QueueDeleted(it) => in_vhost("deleted queue", &it.vhost, &it.name),
@@ -174,6 +176,8 @@ fn fact(fact: &Fact) -> String {
         Fact::OperatorPolicyCleared(it) => format!("cleared operator policy '{}'", it.name),
         Fact::IdsUsed(it) => format!("numbers below {} used", it.next),
         Fact::VhostLimitsSet(it) => named("limits of vhost", &it.vhost),
+        Fact::NodeIs(it) => format!("node '{}' number {}", it.row.name, it.number),
+        Fact::NodesUsed(it) => format!("numbers of nodes below {} used", it.next),
     }
 }
 

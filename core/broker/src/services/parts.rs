@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use commitlog::{Log, SegmentIo, Segments};
+use metadata::FIRST_NODE;
 use parking_lot::Mutex;
 
 use super::{LogWaiters, Motion, QueuesById, SegmentAnswers, Services};
@@ -14,6 +15,7 @@ use crate::background::Background;
 use crate::bodies::Bodies;
 use crate::cell::place::Configs;
 use crate::checkpointer::Checkpointer;
+use crate::cluster::Cluster;
 use crate::foundation::Foundation;
 use crate::log_places::LogPlaces;
 use crate::seen_files::SeenFiles;
@@ -34,6 +36,7 @@ pub(crate) struct Parts {
     pub(crate) seen_files: SeenFiles,
     pub(crate) announcer: Arc<Announcer>,
     pub(crate) motion: Motion,
+    pub(crate) cluster: Option<Cluster>,
 }
 
 impl Parts {
@@ -46,8 +49,18 @@ impl Parts {
         foundation: &Foundation,
         options: &BrokerOptions,
     ) -> std::io::Result<Arc<Services>> {
-        let Parts { log, segments, bodies, streams, alarms, checkpointer, seen_files, announcer, motion } =
-            self;
+        let Parts {
+            log,
+            segments,
+            bodies,
+            streams,
+            alarms,
+            checkpointer,
+            seen_files,
+            announcer,
+            motion,
+            cluster,
+        } = self;
         let stages = Arc::new(Stages::new(foundation.clock.clone(), options.stages));
         let waiting = Arc::new(LogWaiters::new(checkpointer.clone(), alarms.clone(), stages.clone()));
         log.set_listener(waiting.clone());
@@ -90,6 +103,8 @@ impl Parts {
             configs: Configs::default(),
             stages,
             motion,
+            own_node: cluster.as_ref().and_then(Cluster::own).map_or(FIRST_NODE, |(number, _)| number),
+            cluster,
             segment_waiting_bytes_max: foundation.sizes.waiting_bytes_max,
             segment_free_bytes_max: foundation.sizes.segment_free_bytes_max,
             node_free_bytes_max: foundation.sizes.node_free_bytes_max,

@@ -165,12 +165,7 @@ impl State {
         known.map_or(Ok(()), |_| Err(Contradiction::AlreadyThere))
     }
 
-    fn replay_queue(
-        &mut self,
-        added: &QueueFact,
-        home: u16,
-        by: Option<&[u8]>,
-    ) -> Result<(), Contradiction> {
+    fn replay_queue(&mut self, added: &QueueFact, home: u16, by: Option<&[u8]>) -> Result<(), Contradiction> {
         let DeclareQueue { vhost, name, .. } = &added.queue;
         let is_cluster = self.is_cluster();
         let vhost = self.replayed(vhost)?;

@@ -49,6 +49,11 @@ impl Failure {
         self
     }
 
+    /// Whether something was not found, which another node of the cluster may know.
+    pub(crate) fn is_of_missing(&self) -> bool {
+        self.0.code == ReplyCode::NotFound
+    }
+
     pub(crate) fn is_hard(&self) -> bool {
         self.0.code.is_hard()
     }

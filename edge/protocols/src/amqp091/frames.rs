@@ -74,8 +74,12 @@ impl Running {
         if channel.state == ChannelState::Closing {
             return self.method_on_closing(number, &method).map(|()| Taken::Frame);
         }
+        let has_asked = std::mem::take(&mut self.has_asked_leader);
         match self.method(number, &method) {
             Ok(()) => Ok(Taken::Frame),
+            Err(failure) if !has_asked && failure.is_of_missing() && self.ask_leader(number) => {
+                Ok(Taken::Wait)
+            }
             Err(failure) => self.fail(number, failure).map(|()| Taken::Frame),
         }
     }

@@ -96,6 +96,8 @@ pub(crate) enum Awaited {
         sink: Arc<CommitSink>,
         through: u64,
     },
+    /// All that the cluster has committed; the frame comes again then.
+    CaughtUp(Call<()>),
     /// A request that failed at once while earlier ones were on the way.
     Failed(Failure),
 }
@@ -135,6 +137,16 @@ impl Running {
         self.barrier = true;
         self.pending.push_back(Pending { channel, method, what });
         self.try_pending()
+    }
+
+    /// Something is missing that another node may have declared: once this node has all that is committed, the frame comes again. False on a
+    /// node alone, and where nobody leads.
+    pub(crate) fn ask_leader(&mut self, channel: u16) -> bool {
+        let Some(call) = self.broker.catch_up() else { return false };
+        self.has_asked_leader = true;
+        self.barrier = true;
+        self.pending.push_back(Pending { channel, method: NO_METHOD, what: Awaited::CaughtUp(call) });
+        true
     }
 
     /// Completes what is answered already, without registering to be woken; `poll` follows every `receive`.
@@ -227,6 +239,10 @@ impl Running {
             Awaited::Committed { sink, through } => {
                 let is_whole = std::task::ready!(sink.poll(*through));
                 if is_open { self.committed(channel, is_whole) } else { Ok(()) }
+            }
+            Awaited::CaughtUp(call) => {
+                std::task::ready!(poll(call, cx));
+                Ok(())
             }
             Awaited::Failed(failure) => Err(failure.clone()),
         };

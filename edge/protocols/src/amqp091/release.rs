@@ -46,6 +46,7 @@ impl Running {
             }
             self.forget_channel(number);
         }
+        calls.extend(self.broker.leave_exclusive(&self.principal));
         if calls.is_empty() {
             return false;
         }

@@ -49,6 +49,8 @@ pub(crate) struct Running {
     pub(crate) pending: VecDeque<Pending>,
     /// Nothing may be parsed before `pending` is empty.
     pub(crate) barrier: bool,
+    /// The frame that comes again found something missing, and this node has caught up with the cluster since.
+    pub(crate) has_asked_leader: bool,
     pub(crate) overdue: Overdue,
     pub(crate) token_latest: u32,
     pub(crate) random: u64,

@@ -89,6 +89,7 @@ impl Session {
             gathered: Vec::new(),
             pending: VecDeque::new(),
             barrier: false,
+            has_asked_leader: false,
             overdue: Overdue::default(),
             token_latest: 0,
             random: self.peer.seed,

@@ -1,0 +1,56 @@
+//! Queues whose messages another node has, as they look on this one: a row in the tables, and an empty cell for what only looks.
+
+use std::sync::Arc;
+
+use super::far::{Far, origin};
+use crate::Principal;
+use crate::cell::{Event, Queue};
+use crate::refused::Refused;
+
+impl Queue {
+    /// An event for a queue that lives on another node.
+    pub(crate) fn submit_elsewhere(self: &Arc<Self>, event: Event) {
+        match event {
+            Event::Publish(_)
+            | Event::Get(..)
+            | Event::Purge(..)
+            | Event::Counts(_)
+            | Event::Delete { .. }
+            | Event::Consume(..)
+            | Event::Cancel(..)
+            | Event::Settle(..)
+            | Event::Resume(_)
+            | Event::Credit(..)
+            | Event::Touch => match self.home() {
+                Some(far) => far.submit(self, event),
+                None => origin::refuse(self, event),
+            },
+            // Its home decides when it goes.
+            Event::Tick => {}
+            other => self.submit_here(std::iter::once(other)),
+        }
+    }
+
+    /// The link to its home.
+    fn home(&self) -> Option<Arc<Far>> {
+        let cluster = self.services().cluster.as_ref()?;
+        let view = cluster.view();
+        cluster.fars().get(&view.member(self.record.home)?.name)
+    }
+
+    /// Why it cannot be used now.
+    pub(crate) fn home_down(&self) -> Refused {
+        let name = self.services().cluster.as_ref().and_then(|cluster| {
+            let view = cluster.view();
+            view.member(self.record.home).map(|member| member.name.as_str().into())
+        });
+        Refused::HomeDown { resource: self.resource(), node: name.unwrap_or_else(|| "unknown".into()) }
+    }
+}
+
+impl Principal {
+    /// A queue whose home can be asked.
+    pub(crate) fn check_home(&self, queue: &Queue) -> Result<(), Refused> {
+        if queue.is_elsewhere() && queue.home().is_none() { Err(queue.home_down()) } else { Ok(()) }
+    }
+}

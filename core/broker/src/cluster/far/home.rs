@@ -1,0 +1,397 @@
+//! The side of the node that has the messages: what another node asks of queues here, and its consumers.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use parking_lot::Mutex;
+use queues::{ConsumerId, CreditNews, Delivery, MessageSeq, SettleHow, SettleRun};
+use stdx::QueueId;
+
+use super::Far;
+use super::frames::{self, Asking, News};
+use crate::broker::Inner;
+use crate::call::Call;
+use crate::cell::{Event, Queue};
+use crate::cluster::frames::Fields;
+use crate::data::batch::{BatchConfirms, Handover, Picks};
+use crate::data::confirms::{ConfirmRange, ConfirmSink};
+use crate::data::consume::ConsumerSink;
+use crate::refused::Refused;
+
+/// Bytes of deliveries on their way to one consumer of another node.
+const WINDOW_BYTES: i64 = 1 << 20;
+
+/// Who has deliveries that are not settled: a consumer, or those who got them one by one.
+type Holder = (QueueId, Option<ConsumerId>);
+
+/// What another node uses here.
+#[derive(Default)]
+pub(super) struct Guests {
+    consumers: Mutex<HashMap<ConsumerId, (Arc<Queue>, Arc<Guest>)>>,
+    unsettled: Mutex<HashMap<Holder, BTreeSet<u64>>>,
+    /// Questions about queues that this node has not heard of yet, and all behind them.
+    early: Mutex<VecDeque<(u64, Bytes)>>,
+    inner: Mutex<Weak<Inner>>,
+}
+
+/// A consumer of another node, as its queue knows it.
+struct Guest {
+    far: Weak<Far>,
+    queue: QueueId,
+    id: ConsumerId,
+    ack_required: bool,
+    room_bytes: Mutex<i64>,
+}
+
+impl ConsumerSink for Guest {
+    fn deliver(&self, _token: u32, run: &[Delivery<'_>]) -> usize {
+        let Some(far) = self.far.upgrade() else { return 0 };
+        let mut room = self.room_bytes.lock();
+        let mut out = BytesMut::new();
+        frames::put_consumer(&mut out, self.id);
+        let mut taken = 0;
+        for delivery in run {
+            if *room <= 0 {
+                break;
+            }
+            *room -= frames::carried_bytes(&delivery.message, delivery.annotations) as i64;
+            frames::put_delivery(&mut out, delivery);
+            taken += 1;
+        }
+        if taken == 0 {
+            return 0;
+        }
+        if self.ack_required {
+            let mut unsettled = far.guests.unsettled.lock();
+            let held = unsettled.entry((self.queue, Some(self.id))).or_default();
+            held.extend(run[..taken].iter().map(|delivery| delivery.seq.0));
+        }
+        far.outlet.send(frames::DELIVER, out.freeze());
+        taken
+    }
+
+    fn credit_news(&self, _token: u32, news: CreditNews) {
+        self.tell(News::Credit(news));
+    }
+
+    fn cancelled(&self, _token: u32) {
+        if let Some(far) = self.far.upgrade() {
+            far.guests.consumers.lock().remove(&self.id);
+        }
+        self.tell(News::Cancelled);
+    }
+}
+
+impl Guest {
+    fn tell(&self, news: News) {
+        let Some(far) = self.far.upgrade() else { return };
+        let mut out = BytesMut::new();
+        frames::put_consumer(&mut out, self.id);
+        frames::put_news(&mut out, news);
+        far.outlet.send(frames::NEWS, out.freeze());
+    }
+}
+
+/// Sends the confirms of a handover back.
+struct HandedOver {
+    far: Weak<Far>,
+    number: u64,
+}
+
+impl ConfirmSink for HandedOver {
+    fn confirmed(&self, range: ConfirmRange) {
+        let Some(far) = self.far.upgrade() else { return };
+        let mut out = ok(self.number);
+        out.put_u32(range.rejected.len() as u32);
+        range.rejected.iter().for_each(|publish| out.put_u32((*publish - 1) as u32));
+        far.outlet.send(frames::ANSWER, out.freeze());
+    }
+}
+
+fn ok(number: u64) -> BytesMut {
+    let mut out = BytesMut::with_capacity(32);
+    out.put_u64(number);
+    out.put_u8(0);
+    out
+}
+
+fn no(number: u64, refused: &Refused) -> Bytes {
+    let mut out = BytesMut::with_capacity(32);
+    out.put_u64(number);
+    out.put_u8(1);
+    frames::put_refused(&mut out, refused);
+    out.freeze()
+}
+
+/// Waits for the answer of a queue and sends it, without a thread of its own.
+struct Awaited<T> {
+    call: Mutex<Option<Call<T>>>,
+    send: Box<dyn Fn(T) + Send + Sync>,
+}
+
+impl<T: Unpin + Send + 'static> Awaited<T> {
+    fn begin(call: Call<T>, send: impl Fn(T) + Send + Sync + 'static) {
+        Arc::new(Awaited { call: Mutex::new(Some(call)), send: Box::new(send) }).poll();
+    }
+
+    fn poll(self: Arc<Self>) {
+        let mut held = self.call.lock();
+        let Some(call) = held.as_mut() else { return };
+        let waker = Waker::from(self.clone());
+        if let Poll::Ready(answer) = Pin::new(call).poll(&mut Context::from_waker(&waker)) {
+            *held = None;
+            drop(held);
+            (self.send)(answer);
+        }
+    }
+}
+
+impl<T: Unpin + Send + 'static> Wake for Awaited<T> {
+    fn wake(self: Arc<Self>) {
+        self.poll();
+    }
+}
+
+impl Far {
+    /// Something is asked of a queue here.
+    pub(super) fn asked_by(self: &Arc<Self>, inner: &Arc<Inner>, message: Bytes) -> Option<()> {
+        let asking = Asking::read(&mut Fields(message.clone()))?;
+        *self.guests.inner.lock() = Arc::downgrade(inner);
+        let mut early = self.guests.early.lock();
+        // Under the lock: who shows a newer view looks here afterwards.
+        let applied = inner.services.cluster.as_ref().map_or(0, |cluster| cluster.view().applied);
+        let is_known = inner.services.queue_by_id(QueueId(asking.queue)).is_some();
+        if !early.is_empty() || (!is_known && asking.applied > applied) {
+            early.push_back((asking.applied, message));
+            return Some(());
+        }
+        drop(early);
+        self.ask_here(inner, message)
+    }
+
+    /// More of the metadata is applied.
+    pub(super) fn try_again(self: &Arc<Self>, inner: &Arc<Inner>, applied: u64) {
+        loop {
+            let early = self.guests.early.lock();
+            let Some((_, message)) = early.front().filter(|(needed, _)| *needed <= applied) else { return };
+            let message = message.clone();
+            // Removed afterwards: what comes meanwhile stays behind it.
+            drop(early);
+            let _unreadable = self.ask_here(inner, message);
+            self.guests.early.lock().pop_front();
+        }
+    }
+
+    /// Something is asked before this node's queues are there.
+    pub(super) fn not_ready(&self, message: Bytes) -> Option<()> {
+        let asking = Asking::read(&mut Fields(message))?;
+        if asking.has_answer() {
+            self.outlet.send(frames::ANSWER, no(asking.number, &frames::not_ready()));
+        }
+        Some(())
+    }
+
+    fn ask_here(self: &Arc<Self>, inner: &Arc<Inner>, message: Bytes) -> Option<()> {
+        let mut from = Fields(message);
+        let asking = Asking::read(&mut from)?;
+        let number = asking.number;
+        let found = inner.services.queue_by_id(QueueId(asking.queue));
+        let Some(queue) = found.filter(|queue| !queue.is_elsewhere()) else {
+            if asking.has_answer() {
+                let nowhere = Refused::NotFound(crate::Resource::queue("", b""));
+                self.outlet.send(frames::ANSWER, no(number, &nowhere));
+            }
+            return Some(());
+        };
+        match asking.code {
+            frames::PUBLISH => self.take_handover(&queue, number, &mut from),
+            frames::GET => self.take_get(&queue, number, from.u8()? != 0),
+            frames::PURGE => {
+                let (reply, call) = Call::pair();
+                queue.submit(Event::Purge(0, reply));
+                self.answer_with(call, number, |out, purged| out.put_u64(*purged));
+                Some(())
+            }
+            frames::COUNTS => {
+                self.answer_result(queue.counts(), number, |out, counts| {
+                    out.put_u64(counts.ready);
+                    out.put_u32(counts.consumers);
+                });
+                Some(())
+            }
+            frames::DELETE => {
+                let (if_unused, if_empty, by) = (from.u8()? != 0, from.u8()? != 0, from.run()?);
+                let by = String::from_utf8_lossy(&by).into();
+                let (reply, call) = Call::pair();
+                queue.submit(Event::Delete { if_unused, if_empty, reply, by });
+                self.answer_result(call, number, |out, deleted| out.put_u64(deleted.ready));
+                Some(())
+            }
+            frames::CONSUME => self.take_consumer(&queue, number, &mut from),
+            frames::CANCEL => {
+                let id = frames::consumer(&mut from)?;
+                self.guests.consumers.lock().remove(&id);
+                self.answer_with(queue.cancel(id), number, |_, ()| {});
+                Some(())
+            }
+            frames::SETTLE => self.take_settlement(&queue, &mut from),
+            frames::RESUME => {
+                let (id, freed) = (frames::consumer(&mut from)?, from.u64()?);
+                if let Some((_, guest)) = self.guests.consumers.lock().get(&id) {
+                    *guest.room_bytes.lock() += freed as i64;
+                }
+                queue.resume(id);
+                Some(())
+            }
+            frames::CREDIT => {
+                let id = frames::consumer(&mut from)?;
+                queue.credit(id, frames::credit(&mut from)?);
+                Some(())
+            }
+            frames::TOUCH => {
+                queue.submit(Event::Touch);
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    fn take_handover(self: &Arc<Self>, queue: &Arc<Queue>, number: u64, from: &mut Fields) -> Option<()> {
+        let (batch, count) = frames::handover(from)?;
+        let sink: Arc<dyn ConfirmSink> = Arc::new(HandedOver { far: Arc::downgrade(self), number });
+        let mut confirms = BatchConfirms::new();
+        let group = confirms.group_of(&sink, 1);
+        confirms.numbered(group, count.into());
+        // The only answer is the queue's.
+        let picks = Picks::Range { first: 0, count };
+        queue.submit(Event::Publish(Handover {
+            batch: Arc::new(batch),
+            picks,
+            confirms: Some(Arc::new(confirms)),
+        }));
+        Some(())
+    }
+
+    fn take_get(self: &Arc<Self>, queue: &Arc<Queue>, number: u64, ack_required: bool) -> Option<()> {
+        let (reply, call) = Call::pair();
+        queue.submit(Event::Get(ack_required, reply));
+        let (far, holder) = (Arc::downgrade(self), (queue.id, None));
+        self.answer_result(call, number, move |out, got| {
+            out.put_u8(u8::from(got.is_some()));
+            let Some(got) = got else { return };
+            if let Some(far) = far.upgrade().filter(|_| ack_required) {
+                far.guests.unsettled.lock().entry(holder).or_default().insert(got.seq.0);
+            }
+            frames::put_got(out, got);
+        });
+        Some(())
+    }
+
+    fn take_consumer(self: &Arc<Self>, queue: &Arc<Queue>, number: u64, from: &mut Fields) -> Option<()> {
+        let spec = frames::spec(from)?;
+        let guest = Arc::new(Guest {
+            far: Arc::downgrade(self),
+            queue: queue.id,
+            id: spec.id,
+            ack_required: spec.ack_required,
+            room_bytes: Mutex::new(WINDOW_BYTES),
+        });
+        self.guests.consumers.lock().insert(spec.id, (queue.clone(), guest.clone()));
+        let (reply, call) = Call::pair();
+        let (far, id) = (Arc::downgrade(self), spec.id);
+        queue.submit(Event::Consume(Box::new(spec), guest, reply));
+        let outlet = self.clone();
+        Awaited::begin(call, move |answer| match answer {
+            Ok(()) => outlet.outlet.send(frames::ANSWER, ok(number).freeze()),
+            Err(refused) => {
+                if let Some(far) = far.upgrade() {
+                    far.guests.consumers.lock().remove(&id);
+                }
+                outlet.outlet.send(frames::ANSWER, no(number, &refused));
+            }
+        });
+        Some(())
+    }
+
+    fn take_settlement(&self, queue: &Arc<Queue>, from: &mut Fields) -> Option<()> {
+        let (how, runs) = frames::settlement(from)?;
+        let mut unsettled = self.guests.unsettled.lock();
+        for run in &runs {
+            let holder = (queue.id, run.consumer);
+            let Some(held) = unsettled.get_mut(&holder) else { continue };
+            let end = run.first.0.saturating_add(run.count.into());
+            let settled: Vec<u64> = held.range(run.first.0..end).copied().collect();
+            for seq in &settled {
+                held.remove(seq);
+            }
+            if held.is_empty() {
+                unsettled.remove(&holder);
+            }
+        }
+        drop(unsettled);
+        queue.settle(how, &runs);
+        Some(())
+    }
+
+    fn answer_with<T: Unpin + Send + 'static>(
+        self: &Arc<Self>,
+        call: Call<T>,
+        number: u64,
+        put: impl Fn(&mut BytesMut, &T) + Send + Sync + 'static,
+    ) {
+        let far = self.clone();
+        Awaited::begin(call, move |answer| {
+            let mut out = ok(number);
+            put(&mut out, &answer);
+            far.outlet.send(frames::ANSWER, out.freeze());
+        });
+    }
+
+    fn answer_result<T: Unpin + Send + 'static>(
+        self: &Arc<Self>,
+        call: Call<Result<T, Refused>>,
+        number: u64,
+        put: impl Fn(&mut BytesMut, &T) + Send + Sync + 'static,
+    ) {
+        let far = self.clone();
+        Awaited::begin(call, move |answer| {
+            let answer = match answer {
+                Ok(answer) => {
+                    let mut out = ok(number);
+                    put(&mut out, &answer);
+                    out.freeze()
+                }
+                Err(refused) => no(number, &refused),
+            };
+            far.outlet.send(frames::ANSWER, answer);
+        });
+    }
+
+    /// The link has ended: consumers of the other node leave, and what they had goes back.
+    pub(super) fn leave(&self) {
+        let consumers = std::mem::take(&mut *self.guests.consumers.lock());
+        let mut queues: HashMap<QueueId, Arc<Queue>> = HashMap::new();
+        for (id, (queue, _)) in consumers {
+            drop(queue.cancel(id));
+            queues.insert(queue.id, queue);
+        }
+        self.guests.early.lock().clear();
+        let unsettled = std::mem::take(&mut *self.guests.unsettled.lock());
+        for ((queue, consumer), held) in unsettled {
+            let Some(queue) = queues.get(&queue).cloned().or_else(|| self.queue_here(queue)) else {
+                continue;
+            };
+            let runs: Vec<_> =
+                held.iter().map(|seq| SettleRun { consumer, first: MessageSeq(*seq), count: 1 }).collect();
+            queue.settle(SettleHow::Requeue, &runs);
+        }
+    }
+
+    fn queue_here(&self, queue: QueueId) -> Option<Arc<Queue>> {
+        self.guests.inner.lock().upgrade()?.services.queue_by_id(queue)
+    }
+}

@@ -1,0 +1,372 @@
+//! This node as a member of a cluster, as the rest of the broker and the links see it: an inbox for the thread that has the replica, and a
+//! view of what it knows.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use commitlog::DataDirLock;
+use metadata::{Entry, State};
+use parking_lot::{Condvar, Mutex};
+use stdx::ConnectionId;
+
+use super::driver::Driver;
+use super::far::Fars;
+use super::name::NodeName;
+use super::peers::{DownReason, Epoch, Lane, PeerEvents, PeerIdentity, SharedPeers};
+use crate::broker::{Inner, StartError, Told};
+use crate::call::{Call, Reply};
+use crate::foundation::Foundation;
+use crate::recovery::lock_folder;
+
+/// How a node takes part in a cluster.
+#[derive(Clone, Debug)]
+pub struct ClusterOptions {
+    /// How many nodes the first start waits for before one of them forms the cluster: the addresses that every node is configured with, its own
+    /// included. 0: it waits to be told.
+    pub seeds: usize,
+    /// How long a change of metadata waits for a majority. Default 30 s, as `metadata_store.khepri.default_timeout`.
+    pub change_timeout: Duration,
+}
+
+impl Default for ClusterOptions {
+    fn default() -> Self {
+        ClusterOptions { seeds: 0, change_timeout: Duration::from_secs(30) }
+    }
+}
+
+/// A member of the cluster, as this node knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewedMember {
+    /// Its number, given once.
+    pub number: u16,
+    /// Its name.
+    pub name: NodeName,
+    /// Whether it is linked with this node, or is this node.
+    pub is_up: bool,
+    /// Whether it counts for majorities.
+    pub is_voter: bool,
+}
+
+/// What a node knows of its cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// Its own number; 0 before it has one.
+    pub own: u16,
+    /// Who leads the metadata. None: changes wait.
+    pub leader: Option<u16>,
+    /// The leader's term.
+    pub term: u64,
+    /// Entries that are committed as far as this node knows.
+    pub commit: u64,
+    /// Entries that it has applied.
+    pub applied: u64,
+    /// Whether it has been made a member.
+    pub is_member: bool,
+    /// All members, in order of their numbers.
+    pub members: Vec<ViewedMember>,
+    /// Why the cluster refuses this node, or why its replica has stopped.
+    pub refusal: Option<String>,
+}
+
+impl View {
+    /// A member by its number.
+    #[must_use]
+    pub fn member(&self, number: u16) -> Option<&ViewedMember> {
+        self.members.iter().find(|member| member.number == number)
+    }
+
+    /// Whether this node is linked with a majority of those that vote, itself included.
+    #[must_use]
+    pub fn has_majority(&self) -> bool {
+        let voters = || self.members.iter().filter(|member| member.is_voter);
+        voters().filter(|member| member.is_up).count() * 2 > voters().count()
+    }
+}
+
+/// What a person asks of the cluster.
+pub(super) enum Ask {
+    Forget(NodeName),
+}
+
+/// What comes to the thread.
+pub(super) enum Event {
+    Up(PeerIdentity),
+    Down(NodeName),
+    Frame(NodeName, Epoch, Lane, u8, Bytes),
+    Drained(NodeName),
+    Durable,
+    Propose(Option<Entry>, Told),
+    Ask(Ask, Reply<Result<(), String>>),
+    TakeState(Reply<State>),
+    Attach(Weak<Inner>),
+}
+
+#[derive(Default)]
+struct Inbox {
+    events: Vec<Event>,
+    is_stopped: bool,
+}
+
+#[derive(Default)]
+struct Standing {
+    view: Arc<View>,
+    life: Option<(u16, u32)>,
+    failure: Option<String>,
+}
+
+/// What the thread shares with others.
+pub(super) struct Shared {
+    pub(super) timeout: Duration,
+    /// Queues of other nodes.
+    pub(super) fars: Fars,
+    inbox: Mutex<Inbox>,
+    come: Condvar,
+    standing: Mutex<Standing>,
+    changed: Condvar,
+}
+
+impl Shared {
+    pub(super) fn add(&self, event: Event) {
+        let mut inbox = self.inbox.lock();
+        if !inbox.is_stopped {
+            inbox.events.push(event);
+            self.come.notify_one();
+        }
+    }
+
+    /// What has come, after waiting for it no longer than this; `None` when the thread is to end.
+    pub(super) fn next(&self, wait: Duration) -> Option<Vec<Event>> {
+        let mut inbox = self.inbox.lock();
+        if inbox.events.is_empty() && !inbox.is_stopped {
+            self.come.wait_for(&mut inbox, wait);
+        }
+        let events = std::mem::take(&mut inbox.events);
+        (!inbox.is_stopped).then_some(events)
+    }
+
+    pub(super) fn life(&self) -> Option<u32> {
+        self.standing.lock().life.map(|(_, life)| life)
+    }
+
+    pub(super) fn begin_life(&self, number: u16, life: u32) {
+        self.standing.lock().life = Some((number, life));
+        self.changed.notify_all();
+    }
+
+    pub(super) fn show(&self, view: View) {
+        let mut standing = self.standing.lock();
+        if *standing.view != view {
+            standing.view = Arc::new(view);
+            self.changed.notify_all();
+        }
+    }
+
+    pub(super) fn fail(&self, text: &str) {
+        self.standing.lock().failure = Some(text.to_owned());
+        self.changed.notify_all();
+    }
+}
+
+/// This node in a cluster. Cheap to clone.
+#[derive(Clone)]
+pub struct Cluster(Arc<ClusterInner>);
+
+struct ClusterInner {
+    shared: Arc<Shared>,
+    foundation: Foundation,
+    data_dir: Box<Path>,
+    options: ClusterOptions,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    lock: Mutex<Option<DataDirLock>>,
+    /// Connections of this node that have declared exclusive queues.
+    exclusive: Mutex<HashSet<ConnectionId>>,
+    peers: Mutex<Option<SharedPeers>>,
+}
+
+impl Cluster {
+    /// A node that takes part in a cluster, or is to. Nothing moves before [`Cluster::start`]; the links may bring events already.
+    #[must_use]
+    pub fn new(foundation: Foundation, data_dir: &Path, options: ClusterOptions) -> Cluster {
+        let shared = Shared {
+            timeout: options.change_timeout,
+            fars: Fars::default(),
+            inbox: Mutex::default(),
+            come: Condvar::new(),
+            standing: Mutex::default(),
+            changed: Condvar::new(),
+        };
+        Cluster(Arc::new(ClusterInner {
+            shared: Arc::new(shared),
+            foundation,
+            data_dir: data_dir.into(),
+            options,
+            thread: Mutex::default(),
+            lock: Mutex::default(),
+            exclusive: Mutex::default(),
+            peers: Mutex::default(),
+        }))
+    }
+
+    /// Whether a data directory belongs to a member of a cluster: it has to be started as one.
+    ///
+    /// # Errors
+    /// [`StartError::Storage`].
+    pub fn is_member(disk: &dyn platform::Disk, data_dir: &Path) -> Result<bool, StartError> {
+        super::replica::is_member(disk, data_dir)
+    }
+
+    /// Reads the replica and starts the thread that has it.
+    ///
+    /// # Errors
+    /// [`StartError`] when the data directory cannot be read.
+    pub fn start(&self, peers: SharedPeers) -> Result<(), StartError> {
+        let inner = &self.0;
+        *inner.lock.lock() = Some(lock_folder(&*inner.foundation.disk, &inner.data_dir)?);
+        *inner.peers.lock() = Some(peers.clone());
+        inner.shared.fars.start(peers.clone());
+        let (shared, foundation) = (inner.shared.clone(), inner.foundation.clone());
+        let driver =
+            Driver::open(shared, foundation, inner.data_dir.to_path_buf(), peers, inner.options.seeds)?;
+        let thread = platform::thread::spawn_or_abort("metadata-group", move || driver.run())
+            .map_err(StartError::storage)?;
+        *inner.thread.lock() = Some(thread);
+        Ok(())
+    }
+
+    /// Waits until the node is a member and has all that was committed before, no longer than this.
+    ///
+    /// # Errors
+    /// The cluster refuses the node: the text says why.
+    pub fn wait_ready(&self, wait: Duration) -> Result<bool, String> {
+        let end = Instant::now() + wait;
+        let shared = &self.0.shared;
+        let mut standing = shared.standing.lock();
+        loop {
+            if let Some(failure) = &standing.failure {
+                return Err(failure.clone());
+            }
+            if standing.life.is_some() {
+                return Ok(true);
+            }
+            if shared.changed.wait_until(&mut standing, end).timed_out() {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// What this node knows of the cluster.
+    #[must_use]
+    pub fn view(&self) -> Arc<View> {
+        self.0.shared.standing.lock().view.clone()
+    }
+
+    /// The links to the other nodes; `None` before the start.
+    #[must_use]
+    pub fn peers(&self) -> Option<SharedPeers> {
+        self.0.peers.lock().clone()
+    }
+
+    /// This node's number and its present life; `None` before it has them.
+    #[must_use]
+    pub fn own(&self) -> Option<(u16, u32)> {
+        self.0.shared.standing.lock().life
+    }
+
+    /// Whether a connection is one of this start of this node.
+    #[must_use]
+    pub fn is_own(&self, connection: ConnectionId) -> bool {
+        self.own() == Some((connection.node, connection.life))
+    }
+
+    /// Forgets a member that is down: its queues go, and it never comes back under its number. Answered when that is on its way.
+    #[must_use]
+    pub fn forget(&self, name: NodeName) -> Call<Result<(), String>> {
+        let (reply, call) = Call::pair();
+        self.0.shared.add(Event::Ask(Ask::Forget(name), reply));
+        call
+    }
+
+    /// A connection declares an exclusive queue, which has to be deleted with it.
+    pub(crate) fn note_exclusive(&self, owner: ConnectionId) {
+        self.0.exclusive.lock().insert(owner);
+    }
+
+    /// Whether a connection has declared exclusive queues; once.
+    pub(crate) fn take_exclusive(&self, owner: ConnectionId) -> bool {
+        self.0.exclusive.lock().remove(&owner)
+    }
+
+    pub(crate) fn propose(&self, entry: Option<Entry>, told: Told) {
+        self.0.shared.add(Event::Propose(entry, told));
+    }
+
+    /// The state for the broker; nothing more is applied until [`Cluster::attach`].
+    pub(crate) fn take_state(&self) -> State {
+        let (reply, call) = Call::pair();
+        self.0.shared.add(Event::TakeState(reply));
+        call.wait()
+    }
+
+    /// Queues of other nodes.
+    pub(crate) fn fars(&self) -> &Fars {
+        &self.0.shared.fars
+    }
+
+    pub(crate) fn attach(&self, inner: Weak<Inner>) {
+        self.0.shared.fars.attach(inner.clone());
+        self.0.shared.add(Event::Attach(inner));
+    }
+
+    /// Ends the thread and closes the log.
+    pub fn stop(&self) {
+        {
+            let mut inbox = self.0.shared.inbox.lock();
+            inbox.is_stopped = true;
+            inbox.events.clear();
+        }
+        self.0.shared.come.notify_one();
+        self.0.shared.fars.abandon();
+        if let Some(thread) = self.0.thread.lock().take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread of the metadata group has panicked");
+        }
+        drop(self.0.lock.lock().take());
+    }
+}
+
+impl PeerEvents for Cluster {
+    fn up(&self, peer: &PeerIdentity, _epoch: Epoch) {
+        self.0.shared.fars.up(&peer.name);
+        self.0.shared.add(Event::Up(peer.clone()));
+    }
+
+    fn down(&self, name: &NodeName, _epoch: Epoch, _why: DownReason) {
+        self.0.shared.fars.down(name);
+        self.0.shared.add(Event::Down(name.clone()));
+    }
+
+    fn frame(&self, from: &NodeName, epoch: Epoch, lane: Lane, kind: u8, payload: Bytes) {
+        if lane != Lane::Live {
+            return self.0.shared.add(Event::Frame(from.clone(), epoch, lane, kind, payload));
+        }
+        if !self.0.shared.fars.frame(from, epoch, kind, payload) {
+            tracing::warn!(node = %from, kind, "a frame of another node cannot be read; the link is made anew");
+            if let Some(peers) = self.peers() {
+                peers.hang_up(from, epoch);
+            }
+        }
+    }
+
+    fn drained(&self, to: &NodeName, lane: Lane) {
+        match lane {
+            Lane::Live => self.0.shared.fars.drained(to),
+            Lane::Recovery => self.0.shared.add(Event::Drained(to.clone())),
+            Lane::Control => {}
+        }
+    }
+}

@@ -119,6 +119,8 @@ struct State {
     found_full_until: Monotonic,
     /// Why storage has failed, the first time it did.
     failure: Option<String>,
+    /// Alarms of other nodes of the cluster.
+    elsewhere: Raised,
     stopping: bool,
 }
 
@@ -149,6 +151,7 @@ impl Alarms {
             logs_waiting: 0,
             found_full_until: Monotonic::default(),
             failure: None,
+            elsewhere: Raised::default(),
             stopping: false,
         };
         Alarms {
@@ -413,6 +416,14 @@ impl Alarms {
     }
 
     /// Changes the state, and tells whoever must know when that turns an alarm on or off.
+    /// Whether any other node of the cluster is short of memory, or of disk: publishers are blocked on all nodes.
+    pub(crate) fn others_are(&self, short_of_memory: bool, short_of_disk: bool) {
+        let when = |is_on: bool, alarm| if is_on { alarm } else { Raised::default() };
+        let elsewhere =
+            when(short_of_memory, Raised::MEMORY_ELSEWHERE).with(when(short_of_disk, Raised::DISK_ELSEWHERE));
+        self.change(|state| state.elsewhere = elsewhere);
+    }
+
     fn change(&self, change: impl FnOnce(&mut State)) {
         let (before, after) = {
             let mut state = self.state.lock();
@@ -546,7 +557,7 @@ impl State {
         ]
         .into_iter()
         .filter(|(is_on, _)| *is_on)
-        .fold(Raised::default(), |all, (_, alarm)| all.with(alarm))
+        .fold(self.elsewhere, |all, (_, alarm)| all.with(alarm))
     }
 }
 

@@ -102,10 +102,7 @@ fn recover(
     cluster: Option<&Cluster>,
 ) -> Result<Opened, StartError> {
     let Foundation { disk, clock, commits, .. } = foundation;
-    let lock = match cluster {
-        Some(_) => None,
-        None => Some(lock_folder(&**disk, data_dir)?),
-    };
+    let lock = cluster.map_or_else(|| lock_folder(&**disk, data_dir).map(Some), |_| Ok(None))?;
     let connections = Arc::new(Connections::default());
     let checkpointer = Checkpointer::default();
     let announcer = Arc::new(Announcer::new(&options, clock.clone()));
@@ -123,9 +120,7 @@ fn recover(
     let (log, message_log, recovered) =
         open_log(foundation, &data_dir.join("log"), &options).map_err(StartError::storage)?;
     log.write_after(writer.names());
-    if cluster.is_none() {
-        missing::check_known(is_known, recovered.end().0)?;
-    }
+    missing::check_known(is_known || cluster.is_some(), recovered.end().0)?;
     let (mut contents, bodies, highest_logged) = read_messages(recovered, &writer)?;
     let segments = open_segments(foundation, &data_dir.join("segments")).map_err(StartError::storage)?;
     let lost = missing::lost_blocks(&segments, &log, &mut contents, &bodies).map_err(StartError::storage)?;

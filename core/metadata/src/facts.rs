@@ -14,8 +14,7 @@ use crate::command::{
     ClearTopicPermissions, DeclareExchange, DeclareQueue, DeleteUser, DeleteVhost, Name, PutUser,
     SetGlobalParameter, SetParameter, SetPermissions, SetPolicy, SetTopicPermissions, SetVhostLimits, Unbind,
 };
-use crate::nodes::{FIRST_NODE, NodesFact, NumberedNode};
-use crate::records::{Binding, ExchangeRecord, QueueRecord};
+use crate::records::{Binding, ExchangeRecord, FIRST_NODE, NodesFact, NumberedNode, QueueRecord};
 
 impl Codec for ExchangeId {
     fn put(&self, out: &mut Vec<u8>) {

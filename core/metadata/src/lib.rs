@@ -23,13 +23,13 @@ mod facts;
 mod fingerprint;
 mod limits;
 mod names;
-mod nodes;
 mod passwords;
 mod policies;
 mod records;
 mod refusal;
 mod snapshot;
 mod state;
+mod steps;
 #[cfg(test)]
 mod testing;
 mod vhost;
@@ -53,16 +53,14 @@ pub use facts::{
 };
 pub use fingerprint::fingerprint;
 pub use limits::Limits;
-pub use nodes::{
-    AddNode, BeginLife, ClusterStep, FIRST_NODE, ForgetNode, NodeRow, NodesFact, NumberedNode, Proposed,
-    Stepped,
-};
 pub use passwords::{HashError, Hashing, SALT_BYTES};
 pub use policies::{ApplyTo, PolicyDefinition, PolicyKind, PolicyValue};
 pub use records::{
-    Binding, Destination, ExchangeRecord, Permissions, Policy, QueueRecord, TopicPermissions, User, VhostName,
+    Binding, Destination, ExchangeRecord, FIRST_NODE, NodeRow, NodesFact, NumberedNode, Permissions, Policy,
+    QueueRecord, TopicPermissions, User, VhostName,
 };
 pub use refusal::{Compared, Kind, LimitOf, Refusal};
 pub use snapshot::{CLUSTER_SNAPSHOT_VERSION, SNAPSHOT_MAGIC, SNAPSHOT_VERSION, snapshot_facts};
 pub use state::{State, is_durable_id};
+pub use steps::{AddNode, BeginLife, ClusterStep, ForgetNode, Proposed, Stepped};
 pub use vhost::Vhost;

@@ -8,11 +8,15 @@ use std::sync::Arc;
 use stdx::{ConnectionId, ExchangeId, QueueId, piece_bytes};
 
 use crate::arguments::Arguments;
+use crate::codec::record;
 use crate::command::{
     Bind, Credentials, DeclareExchange, DeclareQueue, DestinationName, Name, PutUser, QueueType,
 };
 use crate::limits::Limits;
 use crate::policies::{ApplyTo, PolicyDefinition};
+
+/// The number of the node that forms a cluster, and of a node alone.
+pub const FIRST_NODE: u16 = 1;
 
 /// The name of a vhost, shared by all records in it.
 pub type VhostName = Arc<[u8]>;
@@ -59,7 +63,7 @@ pub struct QueueRecord {
     pub arguments: Arguments,
     /// What implements it.
     pub queue_type: QueueType,
-    /// The node that has its messages; [`crate::FIRST_NODE`] on a node alone.
+    /// The node that has its messages; [`FIRST_NODE`] on a node alone.
     pub home: u16,
     /// The user who declared it, if that is known; never changes, and does not own anything by it.
     pub declared_by: Option<Name>,
@@ -359,4 +363,34 @@ pub struct Policy {
     pub priority: i64,
     /// What it sets.
     pub definition: PolicyDefinition,
+}
+
+record! {
+    /// A node that is a member.
+    pub struct NodeRow {
+        /// Its name, such as `rabbit@host`.
+        pub name: Box<str>,
+        /// What its data directory is known by: one whose disk was lost has another one.
+        pub data_id: [u8; 16],
+        /// Its present start: grows with each.
+        pub life: u32,
+        /// What the process of its present start drew: a start that asks twice gets one life.
+        pub nonce: u64,
+        /// Its proposals of this life up to this number were applied.
+        pub answered: u64,
+    }
+
+    /// A node's row with its number, in a snapshot.
+    pub struct NumberedNode {
+        /// The number, never used again.
+        pub number: u16,
+        /// The row.
+        pub row: NodeRow,
+    }
+
+    /// How far numbers of nodes have been given out.
+    pub struct NodesFact {
+        /// The next number.
+        pub next: u16,
+    }
 }

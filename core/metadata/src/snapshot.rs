@@ -13,10 +13,9 @@ use crate::command::{
     SetVhostLimits,
 };
 use crate::facts::{Fact, IdsFact};
-use crate::nodes::{Nodes, NodesFact, NumberedNode};
 use crate::policies::PolicyKind;
-use crate::records::User;
-use crate::state::State;
+use crate::records::{NodesFact, NumberedNode, User};
+use crate::state::{Nodes, State};
 use crate::vhost::Vhost;
 
 /// The first bytes of every snapshot.

@@ -12,9 +12,8 @@ use crate::apply::Contradiction;
 use crate::bounds;
 use crate::changes::{Applied, Outcome};
 use crate::command::{Batch, Command, DestinationName, Name};
-use crate::nodes::{FIRST_NODE, Nodes};
 use crate::policies::PolicyKind;
-use crate::records::{QueueRecord, User, VhostName};
+use crate::records::{FIRST_NODE, NodeRow, QueueRecord, User, VhostName};
 use crate::refusal::{Kind, Refusal};
 use crate::vhost::Vhost;
 
@@ -47,6 +46,14 @@ impl Ids {
         *counter += 1;
         id
     }
+}
+
+/// Who is a member.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes {
+    pub(crate) rows: BTreeMap<u16, NodeRow>,
+    /// The next number that is given out.
+    pub(crate) next: u16,
 }
 
 /// All metadata of a broker.

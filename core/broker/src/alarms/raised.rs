@@ -15,6 +15,10 @@ impl Raised {
     pub const LOG_WAITS: Raised = Raised(8);
     /// A write found no room, and there is not enough since: only what makes room is written. Comes with [`Self::DISK`].
     pub const DISK_FULL: Raised = Raised(16);
+    /// Another node of the cluster occupies more memory than it may.
+    pub const MEMORY_ELSEWHERE: Raised = Raised(32);
+    /// Another node of the cluster has too little space.
+    pub const DISK_ELSEWHERE: Raised = Raised(64);
     /// Both sets.
     #[must_use]
     pub const fn with(self, other: Raised) -> Raised {
@@ -30,13 +34,16 @@ impl Raised {
     /// Whether any is on that stops publishers.
     #[must_use]
     pub const fn blocks(self) -> bool {
-        self.0 & (Raised::MEMORY.0 | Raised::DISK.0) != 0
+        let elsewhere = Raised::MEMORY_ELSEWHERE.0 | Raised::DISK_ELSEWHERE.0;
+        self.0 & (Raised::MEMORY.0 | Raised::DISK.0 | elsewhere) != 0
     }
 
     /// RabbitMQ's reason in connection.blocked (B27); empty when nobody is blocked.
     #[must_use]
     pub const fn reason(self) -> &'static str {
-        match (self.has(Raised::MEMORY), self.has(Raised::DISK)) {
+        let is_memory_short = self.has(Raised::MEMORY) || self.has(Raised::MEMORY_ELSEWHERE);
+        let is_disk_short = self.has(Raised::DISK) || self.has(Raised::DISK_ELSEWHERE);
+        match (is_memory_short, is_disk_short) {
             (true, true) => "low on disk & memory",
             (true, false) => "low on memory",
             (false, true) => "low on disk",

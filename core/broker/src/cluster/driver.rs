@@ -5,22 +5,23 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use metadata::{AddNode, BeginLife, ClusterStep, FIRST_NODE, State};
-use multiraft::{Apply, Body, Change, Effects, Envelope, Members, Peer, ReplicaId, Role, entry_body};
+use metadata::{ClusterStep, FIRST_NODE, State};
+use multiraft::{Body, Effects, Envelope, Members, ReplicaId, Role, entry_body};
 use platform::Monotonic;
 
-use super::frames::{self, Arriving, ClusterId, Standing, Welcome};
+use super::frames::{self, Arriving, Standing, Welcome};
+use super::machine::{Machine, rows};
 use super::member;
 use super::name::NodeName;
-use super::node::{Ask, Event, Shared, View, ViewedMember};
+use super::node::{Event, Shared, View, ViewedMember};
 use super::outgoing::Outgoing;
 use super::peers::{DataId, Epoch, Lane, PeerIdentity, SendRefused, SharedPeers};
 use super::replica::{self, Replica};
-use crate::broker::{Inner, StartError};
+use crate::broker::StartError;
 use crate::foundation::Foundation;
 
 /// Between ticks of the group.
@@ -29,27 +30,13 @@ const TICK: Duration = Duration::from_millis(100);
 const AGAIN: Duration = Duration::from_secs(1);
 /// A turn's steps become entries of about so many bytes.
 const ENTRY_BYTES: usize = 512 << 10;
-/// As many nodes vote; further ones follow.
-const VOTERS_MAX: usize = 7;
-/// A learner that lacks no more entries than these becomes a voter.
-const CAUGHT_UP: u64 = 1_000;
 /// Steps of other nodes that wait for a proposal, bytes: beyond that they have to come again.
 const FORWARDED_BYTES_MAX: usize = 64 << 20;
 
-/// Where committed steps go.
-pub(super) enum Machine {
-    /// The node starts: the broker is not there yet.
-    Starting(State),
-    /// The state is on its way into the broker.
-    Between(VecDeque<Apply>),
-    /// The broker has it.
-    Broker(Weak<Inner>),
-}
-
 /// A node that is linked.
-struct Linked {
-    identity: PeerIdentity,
-    standing: Standing,
+pub(super) struct Linked {
+    pub(super) identity: PeerIdentity,
+    pub(super) standing: Standing,
 }
 
 /// What the thread has.
@@ -59,25 +46,25 @@ pub(super) struct Driver {
     pub(super) data_dir: PathBuf,
     pub(super) peers: SharedPeers,
     /// How many addresses of nodes were configured; none for a node that waits to be told.
-    seeds: usize,
-    linked: BTreeMap<NodeName, Linked>,
-    arriving: Arriving,
+    pub(super) seeds: usize,
+    pub(super) linked: BTreeMap<NodeName, Linked>,
+    pub(super) arriving: Arriving,
     /// Payloads for the recovery lane that wait for room.
-    states: BTreeMap<NodeName, VecDeque<Bytes>>,
-    member: Option<Welcome>,
-    replica: Option<Replica>,
-    machine: Machine,
+    pub(super) states: BTreeMap<NodeName, VecDeque<Bytes>>,
+    pub(super) member: Option<Welcome>,
+    pub(super) replica: Option<Replica>,
+    pub(super) machine: Machine,
     /// The members as of the latest applied step.
-    nodes: BTreeMap<u16, (NodeName, DataId, u32, u64)>,
-    nonce: u64,
-    outgoing: Outgoing,
-    forwarded: VecDeque<Bytes>,
-    forwarded_bytes: usize,
-    next_tick: Monotonic,
-    next_ask: Monotonic,
+    pub(super) nodes: BTreeMap<u16, (NodeName, DataId, u32, u64)>,
+    pub(super) nonce: u64,
+    pub(super) outgoing: Outgoing,
+    pub(super) forwarded: VecDeque<Bytes>,
+    pub(super) forwarded_bytes: usize,
+    pub(super) next_tick: Monotonic,
+    pub(super) next_ask: Monotonic,
     /// When to ask for votes after the leader's link ended.
-    campaign_at: Option<Monotonic>,
-    refusal: Option<String>,
+    pub(super) campaign_at: Option<Monotonic>,
+    pub(super) refusal: Option<String>,
 }
 
 impl Driver {
@@ -120,7 +107,7 @@ impl Driver {
         Ok(driver)
     }
 
-    fn become_member(&mut self, member: Welcome, replica: Replica) {
+    pub(super) fn become_member(&mut self, member: Welcome, replica: Replica) {
         self.nodes = member
             .members
             .iter()
@@ -130,16 +117,6 @@ impl Driver {
         self.replica = Some(replica);
         if let Machine::Starting(state) = &self.machine {
             self.nodes_of(&rows(state));
-        }
-    }
-
-    fn nodes_of(&mut self, rows: &[metadata::NumberedNode]) {
-        let named = |row: &metadata::NumberedNode| {
-            let name = NodeName::new(&row.row.name).ok()?;
-            Some((row.number, (name, DataId(row.row.data_id), row.row.life, row.row.nonce)))
-        };
-        if !rows.is_empty() {
-            self.nodes = rows.iter().filter_map(named).collect();
         }
     }
 
@@ -161,11 +138,11 @@ impl Driver {
         }
     }
 
-    fn now(&self) -> Monotonic {
+    pub(super) fn now(&self) -> Monotonic {
         self.foundation.clock.now()
     }
 
-    fn own(&self) -> u16 {
+    pub(super) fn own(&self) -> u16 {
         self.member.as_ref().map_or(0, |member| member.number)
     }
 
@@ -195,8 +172,6 @@ impl Driver {
             }
         }
     }
-
-    // --- Links.
 
     fn up(&mut self, identity: PeerIdentity) {
         let name = identity.name.clone();
@@ -235,11 +210,11 @@ impl Driver {
         self.nodes.iter().filter(|(number, node)| **number < own && self.linked.contains_key(&node.0)).count()
     }
 
-    fn number_of(&self, name: &NodeName) -> Option<u16> {
+    pub(super) fn number_of(&self, name: &NodeName) -> Option<u16> {
         self.nodes.iter().find(|(_, node)| node.0 == *name).map(|(number, _)| *number)
     }
 
-    fn send(&self, to: &NodeName, lane: Lane, kind: u8, payload: Bytes) -> bool {
+    pub(super) fn send(&self, to: &NodeName, lane: Lane, kind: u8, payload: Bytes) -> bool {
         self.peers.send(to, lane, kind, payload).is_ok()
     }
 
@@ -299,165 +274,6 @@ impl Driver {
         }
     }
 
-    // --- Formation and membership.
-
-    fn standing(&self) -> Standing {
-        let member = self.member.as_ref().map(|member| (member.cluster, member.number));
-        let is_waiting = member.is_none() && self.refusal.is_none() && self.seeds > 0;
-        Standing { member, is_waiting }
-    }
-
-    fn tell_standing(&self) {
-        let standing = self.standing().encode();
-        for name in self.linked.keys() {
-            self.send(name, Lane::Control, frames::STANDING, standing.clone());
-        }
-    }
-
-    fn heard_standing(&mut self, from: &NodeName, standing: Standing) {
-        if let Some(linked) = self.linked.get_mut(from) {
-            linked.standing = standing;
-        }
-        let (Some(own), Some((cluster, number))) = (&self.member, standing.member) else { return };
-        if own.cluster != cluster {
-            tracing::warn!(node = %from, "the node is a member of another cluster; it takes no part in this one");
-            return;
-        }
-        let is_member = self.is_member(from, number);
-        if !is_member && self.replica.as_ref().is_some_and(Replica::knows_all) {
-            let text = format!(
-                "node {from} is no member of the cluster: it was forgotten, or its data are not those of the member"
-            );
-            self.send(from, Lane::Control, frames::REFUSED, text.into());
-        }
-    }
-
-    fn is_member(&self, name: &NodeName, number: u16) -> bool {
-        let data = self.linked.get(name).map(|linked| linked.identity.data_id);
-        self.nodes.get(&number).is_some_and(|node| node.0 == *name && Some(node.1) == data)
-    }
-
-    /// Forms a cluster when it is this node's turn, or asks those that have one.
-    fn find_a_cluster(&mut self) {
-        if self.member.is_some() || self.refusal.is_some() || self.seeds == 0 {
-            return;
-        }
-        let members: Vec<_> = self
-            .linked
-            .iter()
-            .filter(|(_, it)| it.standing.member.is_some())
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in &members {
-            self.send(name, Lane::Control, frames::JOIN, Bytes::new());
-        }
-        let own = &self.peers.own().name;
-        let are_all_here = self.linked.len() + 1 >= self.seeds;
-        let is_first = self.linked.keys().all(|name| own < name);
-        let wait = |linked: &Linked| linked.standing.is_waiting;
-        if members.is_empty() && are_all_here && is_first && self.linked.values().all(wait) {
-            self.form();
-        }
-    }
-
-    fn form(&mut self) {
-        let own = self.peers.own().clone();
-        let mut id = [0; 16];
-        self.foundation.random.fill(&mut id);
-        let members = vec![(FIRST_NODE, own.name.clone(), own.data_id)];
-        let welcome = Welcome { cluster: ClusterId(id), number: FIRST_NODE, members };
-        let formed = replica::form(self, &welcome).and_then(|formed| {
-            member::write(&*self.foundation.disk, &self.data_dir, &welcome)?;
-            Ok(formed)
-        });
-        match formed {
-            Ok((replica, state)) => {
-                tracing::info!(node = %own.name, "this node has formed a cluster");
-                self.machine = Machine::Starting(state);
-                self.become_member(welcome, replica);
-                self.tell_standing();
-            }
-            Err(error) => self.fail(format!("the cluster cannot be formed: {error}")),
-        }
-    }
-
-    /// The leader gives a newcomer its number.
-    fn asked_to_join(&mut self, from: &NodeName) {
-        let Some(data_id) = self.linked.get(from).map(|linked| linked.identity.data_id) else { return };
-        if !self.replica.as_ref().is_some_and(Replica::leads) {
-            return;
-        }
-        match self.number_of(from) {
-            None => {
-                let add = AddNode { name: from.as_str().into(), data_id: data_id.0 };
-                self.propose_step(&ClusterStep::AddNode(add));
-            }
-            Some(number) if self.nodes[&number].1 == data_id => {
-                let member = self.member.as_ref().expect("who leads is a member");
-                let members =
-                    self.nodes.iter().map(|(number, node)| (*number, node.0.clone(), node.1)).collect();
-                let welcome = Welcome { cluster: member.cluster, number, members };
-                self.send(from, Lane::Control, frames::WELCOME, welcome.encode());
-            }
-            Some(_) => {
-                let text = format!(
-                    "node {from} is a member of the cluster with other data: if its disk was lost, run `forget_cluster_node {from}` on another node first"
-                );
-                self.send(from, Lane::Control, frames::REFUSED, text.into());
-            }
-        }
-    }
-
-    fn welcomed(&mut self, welcome: Welcome) {
-        if self.member.is_some() {
-            return;
-        }
-        let begun = replica::begin_empty(self, &welcome).and_then(|replica| {
-            member::write(&*self.foundation.disk, &self.data_dir, &welcome)?;
-            Ok(replica)
-        });
-        match begun {
-            Ok(replica) => {
-                tracing::info!(number = welcome.number, "this node joins a cluster");
-                self.become_member(welcome, replica);
-                self.tell_standing();
-            }
-            Err(error) => self.fail(error.to_string()),
-        }
-    }
-
-    fn refused(&mut self, from: &NodeName, text: &str) {
-        tracing::error!(node = %from, "the cluster refuses this node: {text}");
-        self.fail(text.to_owned());
-    }
-
-    fn fail(&mut self, text: String) {
-        self.shared.fail(&text);
-        self.refusal = Some(text);
-        if self.member.is_some() {
-            self.replica = None;
-        }
-    }
-
-    fn ask(&mut self, ask: Ask) -> Result<(), String> {
-        match ask {
-            Ask::Forget(name) => {
-                let number =
-                    self.number_of(&name).ok_or_else(|| format!("{name} is no member of the cluster"))?;
-                if self.linked.contains_key(&name) {
-                    return Err(format!("node {name} is running; stop it first"));
-                }
-                if number == self.own() {
-                    return Err("a node cannot forget itself".into());
-                }
-                self.propose_or_forward(&ClusterStep::ForgetNode(metadata::ForgetNode { node: number }));
-                Ok(())
-            }
-        }
-    }
-
-    // --- Time.
-
     fn tick(&mut self) {
         let now = self.now();
         if now < self.next_tick {
@@ -488,52 +304,13 @@ impl Driver {
         self.shared.fars.pump();
     }
 
-    /// Asks for a life until it has one.
-    fn begin_life(&mut self) {
-        let (Some(member), None) = (&self.member, self.shared.life()) else { return };
-        let data_id = self.peers.own().data_id.0;
-        let begin = BeginLife { node: member.number, data_id, nonce: self.nonce };
-        self.propose_or_forward(&ClusterStep::BeginLife(begin));
-    }
-
-    /// The leader makes the group's members those that the state names: one change at a time, the rest with the next ticks.
-    fn keep_members(&mut self) {
-        let own = self.own();
-        let Some(replica) = self.replica.as_mut().filter(|replica| replica.leads()) else { return };
-        let members = replica.group.members().clone();
-        let of = |number: u16| ReplicaId(number.into());
-        let known = |id: &ReplicaId| self.nodes.keys().any(|number| of(*number) == *id);
-        let peers = replica.group.peers();
-        let commit = replica.group.status().commit;
-        let caught_up = |id: &&ReplicaId| {
-            let is_ready = |peer: &Peer| peer.is_active && !peer.wants_state && peer.matched > 0;
-            peers
-                .iter()
-                .any(|peer| peer.replica == **id && is_ready(peer) && peer.matched + CAUGHT_UP >= commit)
-        };
-        let gone = members.voters.iter().chain(&members.learners).find(|id| !known(id) && **id != of(own));
-        let new = self.nodes.keys().map(|number| of(*number)).find(|id| !members.contains(*id));
-        let ready = members.learners.iter().find(caught_up).filter(|_| members.voters.len() < VOTERS_MAX);
-        let change = match (gone, new, ready) {
-            (Some(gone), ..) => Change::Remove(*gone),
-            (_, _, Some(ready)) => Change::AddVoter(*ready),
-            (_, Some(new), _) => Change::AddLearner(new),
-            _ => return,
-        };
-        if let Err(refused) = replica.group.change_members(&[change]) {
-            tracing::debug!(%refused, "a change of the cluster's members has to wait");
-        }
-    }
-
-    // --- Proposals.
-
-    fn propose_step(&mut self, step: &ClusterStep) {
+    pub(super) fn propose_step(&mut self, step: &ClusterStep) {
         let mut bytes = Vec::new();
         step.encode(&mut bytes);
         self.take_forwarded(bytes.into());
     }
 
-    fn propose_or_forward(&mut self, step: &ClusterStep) {
+    pub(super) fn propose_or_forward(&mut self, step: &ClusterStep) {
         let Some(replica) = &self.replica else { return };
         if replica.leads() {
             return self.propose_step(step);
@@ -611,8 +388,6 @@ impl Driver {
             self.forwarded_bytes -= bytes;
         }
     }
-
-    // --- The group.
 
     fn turn(&mut self) {
         self.propose();
@@ -699,121 +474,6 @@ impl Driver {
         self.states.remove(name);
     }
 
-    /// The machine's state, which has applied all that the group has handed out.
-    fn capture(&self) -> Option<Bytes> {
-        let mut bytes = Vec::new();
-        match &self.machine {
-            Machine::Starting(state) => state.encode_snapshot(&mut bytes),
-            Machine::Between(_) => return None,
-            Machine::Broker(inner) => inner.upgrade()?.writer.lock().state.encode_snapshot(&mut bytes),
-        }
-        Some(bytes.into())
-    }
-
-    fn checkpoint_if_due(&mut self) {
-        if self.replica.as_ref().is_some_and(|replica| replica.is_checkpoint_due())
-            && let Some(state) = self.capture()
-            && let Some(replica) = &mut self.replica
-        {
-            replica.checkpoint(&state);
-        }
-    }
-
-    fn apply(&mut self, all: Vec<Apply>) {
-        if let Machine::Between(waiting) = &mut self.machine {
-            return waiting.extend(all);
-        }
-        let mut steps = Vec::new();
-        for apply in all {
-            match apply {
-                Apply::Entry { index, body, .. } => match ClusterStep::decode_all(&body) {
-                    Ok(more) => steps.extend(more),
-                    Err(error) => {
-                        return self.fail(format!("entry {index} of the metadata cannot be read: {error}"));
-                    }
-                },
-                Apply::State { state, .. } => {
-                    self.apply_steps(std::mem::take(&mut steps));
-                    self.replace(&state);
-                }
-            }
-        }
-        self.apply_steps(steps);
-    }
-
-    fn apply_steps(&mut self, steps: Vec<ClusterStep>) {
-        if steps.is_empty() {
-            return;
-        }
-        let own = (self.own(), self.shared.life().unwrap_or(0));
-        let changes_nodes = steps.iter().any(|step| !matches!(step, ClusterStep::Proposed(_)));
-        match &mut self.machine {
-            Machine::Starting(state) => {
-                let mut ignored = metadata::Applied::default();
-                for step in &steps {
-                    state.step(step, &mut ignored);
-                    ignored.clear();
-                }
-                let rows = rows(state);
-                self.nodes_of(&rows);
-            }
-            Machine::Broker(inner) => {
-                let Some(inner) = inner.upgrade() else { return };
-                let outgoing = &mut self.outgoing;
-                let steps = steps.into_iter().map(|step| {
-                    let told = outgoing.answered(&step, own);
-                    (step, told)
-                });
-                inner.follow_steps(steps.collect(), own.0);
-                if changes_nodes {
-                    let rows = rows(&inner.writer.lock().state);
-                    self.nodes_of(&rows);
-                }
-            }
-            Machine::Between(_) => {}
-        }
-        if changes_nodes {
-            self.note_life();
-        }
-    }
-
-    /// The life that this process was given, once.
-    fn note_life(&mut self) {
-        let own = self.own();
-        let begun = self.nodes.get(&own).filter(|(.., life, nonce)| *nonce == self.nonce && *life > 0);
-        if let Some((.., life, _)) = begun {
-            self.shared.begin_life(own, *life);
-        }
-    }
-
-    /// Another state takes the place of this one.
-    fn replace(&mut self, bytes: &Bytes) {
-        if bytes.is_empty() {
-            return;
-        }
-        let state = match State::decode_snapshot(bytes) {
-            Ok(state) => state,
-            Err(error) => return self.fail(format!("a state of the metadata cannot be read: {error}")),
-        };
-        let rows = rows(&state);
-        match &mut self.machine {
-            Machine::Starting(old) => *old = state,
-            Machine::Broker(inner) => {
-                if let Some(inner) = inner.upgrade() {
-                    let own =
-                        (self.member.as_ref().map_or(0, |it| it.number), self.shared.life().unwrap_or(0));
-                    let answered =
-                        state.node(own.0).filter(|row| row.life == own.1).map_or(0, |row| row.answered);
-                    inner.replace_state(state);
-                    self.outgoing.passed(answered, &inner);
-                }
-            }
-            Machine::Between(_) => {}
-        }
-        self.nodes_of(&rows);
-        self.note_life();
-    }
-
     fn publish_view(&mut self) {
         let status = self.replica.as_ref().map(|replica| replica.group.status());
         let members =
@@ -839,11 +499,6 @@ impl Driver {
         self.shared.show(view);
         self.shared.fars.applied(applied);
     }
-}
-
-/// The members of a state.
-pub(super) fn rows(state: &State) -> Vec<metadata::NumberedNode> {
-    state.nodes().map(|(number, row)| metadata::NumberedNode { number, row: row.clone() }).collect()
 }
 
 /// The group's members when it is formed.

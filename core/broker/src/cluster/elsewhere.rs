@@ -15,6 +15,7 @@ impl Queue {
             | Event::Get(..)
             | Event::Purge(..)
             | Event::Counts(_)
+            | Event::Stats(_)
             | Event::Delete { .. }
             | Event::Consume(..)
             | Event::Cancel(..)

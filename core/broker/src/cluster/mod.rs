@@ -4,8 +4,10 @@
 
 mod driver;
 mod elsewhere;
-pub(crate) mod far;
+mod far;
+mod formation;
 mod frames;
+mod machine;
 mod member;
 pub mod memory;
 mod name;

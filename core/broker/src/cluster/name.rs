@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Bytes of a node's name at most: an Erlang atom has no more.
-pub const NODE_NAME_BYTES_MAX: usize = 255;
+pub(super) const NODE_NAME_BYTES_MAX: usize = 255;
 
 /// The name of a node as RabbitMQ writes it: `rabbit@host`. Cloning it copies no bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

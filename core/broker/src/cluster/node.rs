@@ -1,7 +1,7 @@
 //! This node as a member of a cluster, as the rest of the broker and the links see it: an inbox for the thread that has the replica, and a
 //! view of what it knows.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -16,7 +16,8 @@ use stdx::ConnectionId;
 use super::driver::Driver;
 use super::far::Fars;
 use super::name::NodeName;
-use super::peers::{DownReason, Epoch, Lane, PeerEvents, PeerIdentity, SharedPeers};
+use super::peers::{DownReason, Epoch, Lane, PeerEvents, PeerIdentity, SharedPeers, Vitals};
+use crate::alarms::Raised;
 use crate::broker::{Inner, StartError, Told};
 use crate::call::{Call, Reply};
 use crate::foundation::Foundation;
@@ -184,6 +185,8 @@ struct ClusterInner {
     lock: Mutex<Option<DataDirLock>>,
     /// Connections of this node that have declared exclusive queues.
     exclusive: Mutex<HashSet<ConnectionId>>,
+    /// Nodes that have said that they are short of memory, or of disk.
+    short: Mutex<HashMap<NodeName, (bool, bool)>>,
     peers: Mutex<Option<SharedPeers>>,
 }
 
@@ -207,6 +210,7 @@ impl Cluster {
             thread: Mutex::default(),
             lock: Mutex::default(),
             exclusive: Mutex::default(),
+            short: Mutex::default(),
             peers: Mutex::default(),
         }))
     }
@@ -318,6 +322,7 @@ impl Cluster {
 
     pub(crate) fn attach(&self, inner: Weak<Inner>) {
         self.0.shared.fars.attach(inner.clone());
+        self.tell_short();
         self.0.shared.add(Event::Attach(inner));
     }
 
@@ -339,6 +344,33 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// What a node says of its alarms.
+    fn note_short(&self, name: &NodeName, is_short: (bool, bool)) {
+        let mut short = self.0.short.lock();
+        let was = short.get(name).copied().unwrap_or_default();
+        if was == is_short {
+            return;
+        }
+        match is_short {
+            (false, false) => drop(short.remove(name)),
+            _ => drop(short.insert(name.clone(), is_short)),
+        }
+        drop(short);
+        self.tell_short();
+    }
+
+    fn tell_short(&self) {
+        let (memory, disk) = {
+            let short = self.0.short.lock();
+            (short.values().any(|it| it.0), short.values().any(|it| it.1))
+        };
+        if let Some(inner) = self.0.shared.fars.inner() {
+            inner.services.alarms.others_are(memory, disk);
+        }
+    }
+}
+
 impl PeerEvents for Cluster {
     fn up(&self, peer: &PeerIdentity, _epoch: Epoch) {
         self.0.shared.fars.up(&peer.name);
@@ -347,6 +379,7 @@ impl PeerEvents for Cluster {
 
     fn down(&self, name: &NodeName, _epoch: Epoch, _why: DownReason) {
         self.0.shared.fars.down(name);
+        self.note_short(name, (false, false));
         self.0.shared.add(Event::Down(name.clone()));
     }
 
@@ -360,6 +393,22 @@ impl PeerEvents for Cluster {
                 peers.hang_up(from, epoch);
             }
         }
+    }
+
+    fn vitals(&self) -> Vitals {
+        let raised =
+            self.0.shared.fars.inner().map(|inner| inner.services.alarms.raised()).unwrap_or_default();
+        Vitals {
+            is_memory_short: raised.has(Raised::MEMORY),
+            is_disk_short: raised.has(Raised::DISK),
+            wall_ms: self.0.foundation.clock.wall_ms(),
+            metadata_applied: self.view().applied,
+            ..Vitals::default()
+        }
+    }
+
+    fn heard(&self, from: &NodeName, vitals: &Vitals) {
+        self.note_short(from, (vitals.is_memory_short, vitals.is_disk_short));
     }
 
     fn drained(&self, to: &NodeName, lane: Lane) {

@@ -9,7 +9,7 @@ use metadata::{ClusterStep, Command, Entry, Proposed};
 use multiraft::ReplicaId;
 use platform::Monotonic;
 
-use super::driver::Machine;
+use super::machine::Machine;
 use super::name::NodeName;
 use crate::broker::{Inner, Told};
 use crate::refused::Refused;

@@ -164,7 +164,7 @@ impl Replica {
             match self.log.drop_files_below(needs) {
                 Ok(_) | Err(LogError::Closed) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "old files of the metadata group's log could not be removed")
+                    tracing::warn!(%error, "old files of the metadata group's log could not be removed");
                 }
             }
         }

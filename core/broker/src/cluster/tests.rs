@@ -278,6 +278,20 @@ fn bodies(count: usize, bytes: usize) -> Vec<Vec<u8>> {
     (0..count).map(|nth| [nth.to_string().into_bytes(), vec![b'.'; bytes]].concat()).collect()
 }
 
+fn consumer(id: queues::ConsumerId) -> queues::ConsumerSpec {
+    queues::ConsumerSpec {
+        id,
+        tag: b"tag"[..].into(),
+        channel: 1,
+        ack_required: true,
+        prefetch: 0,
+        by_credit: false,
+        priority: 0,
+        exclusive: false,
+        arguments: Box::default(),
+    }
+}
+
 #[test]
 fn a_queue_is_used_from_other_nodes_as_if_it_lived_there() {
     let (world, disks) = (World::new(), [SimDisk::new(), SimDisk::new(), SimDisk::new()]);
@@ -308,23 +322,14 @@ fn a_queue_is_used_from_other_nodes_as_if_it_lived_there() {
 
     let heard = Arc::new(Heard::default());
     let id = queues::ConsumerId { connection: users[1].connection, token: 7 };
-    let spec = queues::ConsumerSpec {
-        id,
-        tag: b"tag"[..].into(),
-        channel: 1,
-        ack_required: true,
-        prefetch: 0,
-        by_credit: false,
-        priority: 0,
-        exclusive: false,
-        arguments: Box::default(),
-    };
-    let request = crate::ConsumeRequest { queue: b"q", spec };
+    let request = crate::ConsumeRequest { queue: b"q", spec: consumer(id) };
     let (queue, call) = brokers[1].consume(&users[1], request, heard.clone()).unwrap();
     call.wait().unwrap();
     assert!(heard.delivered.lock().is_empty(), "it is paused");
     queue.resume(id);
     until("all come", || heard.delivered.lock().len() == 500);
+    let stats = brokers[2].vhost("/").unwrap().queue(b"q").unwrap().stats().wait();
+    assert_eq!((stats.unacked, stats.consumers.len(), &stats.consumers[0].spec), (500, 1, &consumer(id)));
     let delivered = heard.delivered.lock().clone();
     let expected: Vec<_> = sent[1..].iter().chain(&large).cloned().collect();
     assert!(delivered.iter().map(|(_, body)| body).eq(expected.iter()), "in order, whatever their size");
@@ -351,6 +356,26 @@ fn a_queue_is_used_from_other_nodes_as_if_it_lived_there() {
     assert!(matches!(delete(true).unwrap().wait(), Err(Refused::NotEmpty(_))));
     assert_eq!(delete(false).unwrap().wait().unwrap().ready, 2);
     assert!(!has(&brokers[2], "q"), "it is gone where it was asked for");
+    for nth in 0..3 {
+        stop(&world, nth, &nodes[nth], &brokers[nth]);
+    }
+}
+
+#[test]
+fn an_alarm_of_one_node_blocks_publishers_of_the_others_until_it_is_over_or_the_node_is_gone() {
+    use super::peers::{PeerEvents, Vitals};
+    let (world, disks) = (World::new(), [SimDisk::new(), SimDisk::new(), SimDisk::new()]);
+    let (nodes, brokers) = three(&world, &disks);
+    let blocks = || brokers[0].alarms().raised().blocks();
+    let short = Vitals { is_memory_short: true, ..Vitals::default() };
+    nodes[0].cluster.heard(&name(1), &short);
+    assert!(blocks() && brokers[0].alarms().raised().reason() == "low on memory");
+    assert!(!nodes[0].cluster.vitals().is_memory_short, "it says what it is itself");
+    nodes[0].cluster.heard(&name(1), &Vitals::default());
+    assert!(!blocks());
+    nodes[0].cluster.heard(&name(1), &short);
+    world.net.cut(&name(0), &name(1));
+    assert!(!blocks());
     for nth in 0..3 {
         stop(&world, nth, &nodes[nth], &brokers[nth]);
     }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use crate::changes::Applied;
 use crate::command::{AddVhost, Bind, DeclareExchange, DeclareQueue, Unbind};
 use crate::facts::{ExchangeFact, Fact, QueueFact};
-use crate::nodes::{FIRST_NODE, NumberedNode};
 use crate::policies::PolicyKind;
-use crate::records::{ExchangeRecord, Permissions, QueueRecord, TopicPermissions, VhostName};
+use crate::records::{
+    ExchangeRecord, FIRST_NODE, NumberedNode, Permissions, QueueRecord, TopicPermissions, VhostName,
+};
 use crate::refusal::Refusal;
 use crate::state::State;
 use crate::vhost::Vhost;

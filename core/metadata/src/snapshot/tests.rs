@@ -258,9 +258,9 @@ fn no_damaged_byte_and_no_cut_goes_unnoticed() {
 #[test]
 fn a_newer_version_is_named() {
     let mut newer = snapshot(&State::new());
-    newer[9] = 2;
+    newer[9] = 3;
     let error = State::decode_snapshot(&newer).unwrap_err();
-    assert_eq!(error, DecodeError::UnknownVersion { found: 2, known_max: 1 });
+    assert_eq!(error, DecodeError::UnknownVersion { found: 3, known_max: 2 });
 }
 
 /// Follows changes as the broker's runtime tables do, and checks that each can be followed.

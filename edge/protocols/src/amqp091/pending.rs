@@ -87,7 +87,8 @@ pub(crate) enum Awaited {
         queue: Arc<Queue>,
         ack_required: bool,
     },
-    /// The ends of a closed channel's consumers on auto-delete queues, or of all channels before connection.close-ok (B68).
+    /// The ends of a closed channel's consumers on auto-delete queues, or of all channels before connection.close-ok (B68). Or that this node
+    /// has caught up with the cluster.
     Left {
         calls: Vec<Call<()>>,
         reply: Option<Method<'static>>,
@@ -96,8 +97,6 @@ pub(crate) enum Awaited {
         sink: Arc<CommitSink>,
         through: u64,
     },
-    /// All that the cluster has committed; the frame comes again then.
-    CaughtUp(Call<()>),
     /// A request that failed at once while earlier ones were on the way.
     Failed(Failure),
 }
@@ -145,7 +144,8 @@ impl Running {
         let Some(call) = self.broker.catch_up() else { return false };
         self.has_asked_leader = true;
         self.barrier = true;
-        self.pending.push_back(Pending { channel, method: NO_METHOD, what: Awaited::CaughtUp(call) });
+        let what = Awaited::Left { calls: vec![call], reply: None };
+        self.pending.push_back(Pending { channel, method: NO_METHOD, what });
         true
     }
 
@@ -239,10 +239,6 @@ impl Running {
             Awaited::Committed { sink, through } => {
                 let is_whole = std::task::ready!(sink.poll(*through));
                 if is_open { self.committed(channel, is_whole) } else { Ok(()) }
-            }
-            Awaited::CaughtUp(call) => {
-                std::task::ready!(poll(call, cx));
-                Ok(())
             }
             Awaited::Failed(failure) => Err(failure.clone()),
         };

@@ -3,7 +3,8 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use message::{Facts, MessageView};
 use queues::{
-    ConsumerId, ConsumerSpec, Credit, CreditNews, Delivery, GotMessage, MessageSeq, SettleHow, SettleRun,
+    ConsumerId, ConsumerSpec, ConsumerStats, Credit, CreditNews, Delivery, GotMessage, MessageSeq,
+    QueueStats, SettleHow, SettleRun,
 };
 use stdx::ConnectionId;
 
@@ -13,13 +14,13 @@ use crate::data::batch::{Batch, Picks};
 use crate::refused::{Refused, Resource};
 
 /// Something is asked of a queue that lives at the receiver.
-pub(in crate::cluster) const ASK: u8 = FIRST_KIND + 32;
+pub(super) const ASK: u8 = FIRST_KIND + 32;
 /// The answer.
-pub(in crate::cluster) const ANSWER: u8 = FIRST_KIND + 33;
+pub(super) const ANSWER: u8 = FIRST_KIND + 33;
 /// Messages for a consumer of the receiver.
-pub(in crate::cluster) const DELIVER: u8 = FIRST_KIND + 34;
+pub(super) const DELIVER: u8 = FIRST_KIND + 34;
 /// What becomes of a consumer of the receiver.
-pub(in crate::cluster) const NEWS: u8 = FIRST_KIND + 35;
+pub(super) const NEWS: u8 = FIRST_KIND + 35;
 
 /// Before every question: its number, the queue, and how much of the metadata the asker has applied.
 pub(super) struct Asking {
@@ -40,6 +41,7 @@ pub(super) const SETTLE: u8 = 8;
 pub(super) const RESUME: u8 = 9;
 pub(super) const CREDIT: u8 = 10;
 pub(super) const TOUCH: u8 = 11;
+pub(super) const STATS: u8 = 12;
 
 impl Asking {
     pub(super) fn begin(&self) -> BytesMut {
@@ -235,6 +237,71 @@ pub(super) fn got(from: &mut Fields) -> Option<GotMessage> {
         annotations: carried.annotations[..].into(),
         ready_left,
     })
+}
+
+fn put_tag(out: &mut BytesMut, tag: Option<&[u8]>) {
+    out.put_u8(u8::from(tag.is_some()));
+    put_run(out, tag.unwrap_or_default());
+}
+
+fn tag(from: &mut Fields) -> Option<Option<Box<[u8]>>> {
+    let (is_there, tag) = (flag(from)?, from.run()?);
+    Some(is_there.then(|| tag[..].into()))
+}
+
+/// What listings show of a queue, counts of traffic aside.
+pub(super) fn put_stats(out: &mut BytesMut, stats: &QueueStats) {
+    let numbers = [
+        stats.ready,
+        stats.unacked,
+        stats.ready_bytes,
+        stats.unacked_bytes,
+        stats.persistent,
+        stats.persistent_bytes,
+        stats.memory_bytes,
+        stats.resident_bytes,
+        stats.disk_bytes,
+        stats.live_disk_bytes,
+        stats.segment_bytes,
+        stats.active_ms,
+        stats.delayed,
+        stats.ready_returned,
+        stats.consumer_capacity.to_bits(),
+    ];
+    numbers.iter().for_each(|number| out.put_u64(*number));
+    put_tag(out, stats.single_active_tag.as_deref());
+    put_tag(out, stats.exclusive_tag.as_deref());
+    out.put_u32(stats.consumers.len() as u32);
+    for consumer in &stats.consumers {
+        let mut spec = BytesMut::new();
+        put_spec(&mut spec, &consumer.spec);
+        put_run(out, &spec);
+        out.put_u32(consumer.unacked);
+        out.put_u8(u8::from(consumer.active));
+    }
+}
+
+pub(super) fn stats(from: &mut Fields) -> Option<QueueStats> {
+    let mut stats = QueueStats::default();
+    let QueueStats { ready, unacked, ready_bytes, unacked_bytes, persistent, persistent_bytes, .. } =
+        &mut stats;
+    let first = [ready, unacked, ready_bytes, unacked_bytes, persistent, persistent_bytes];
+    for number in first {
+        *number = from.u64()?;
+    }
+    let QueueStats { memory_bytes, resident_bytes, disk_bytes, live_disk_bytes, segment_bytes, .. } =
+        &mut stats;
+    for number in [memory_bytes, resident_bytes, disk_bytes, live_disk_bytes, segment_bytes] {
+        *number = from.u64()?;
+    }
+    (stats.active_ms, stats.delayed, stats.ready_returned) = (from.u64()?, from.u64()?, from.u64()?);
+    stats.consumer_capacity = f64::from_bits(from.u64()?);
+    (stats.single_active_tag, stats.exclusive_tag) = (tag(from)?, tag(from)?);
+    for _ in 0..from.u32()? {
+        let spec = spec(&mut Fields(from.run()?))?;
+        stats.consumers.push(ConsumerStats { spec, unacked: from.u32()?, active: flag(from)? });
+    }
+    from.end(stats)
 }
 
 /// Deliveries to one consumer, one after the other.

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use queues::{ConsumerId, CreditNews, Delivery, MessageSeq, SettleHow, SettleRun};
 use stdx::QueueId;
 
-use super::Far;
+use super::fars::Far;
 use super::frames::{self, Asking, News};
 use crate::broker::Inner;
 use crate::call::Call;
@@ -221,6 +221,10 @@ impl Far {
                     out.put_u64(counts.ready);
                     out.put_u32(counts.consumers);
                 });
+                Some(())
+            }
+            frames::STATS => {
+                self.answer_with(queue.stats(), number, frames::put_stats);
                 Some(())
             }
             frames::DELETE => {

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
-use queues::{ConsumerId, Delivery, GotMessage, MessageSeq, QueueCounts, SettleHow, SettleRun};
+use queues::{ConsumerId, Delivery, GotMessage, MessageSeq, QueueCounts, QueueStats, SettleHow, SettleRun};
 
-use super::Far;
+use super::fars::Far;
 use super::frames::{self, Asking, Carried, News};
 use crate::broker::Inner;
 use crate::call::Reply;
@@ -30,6 +30,7 @@ enum Question {
     Get(Reply<Result<Option<GotMessage>, Refused>>),
     Purge(Reply<u64>),
     Counts(Reply<Result<QueueCounts, Refused>>),
+    Stats(Reply<QueueStats>),
     Delete(Reply<Result<DeletedQueue, Refused>>),
     Consume(ConsumerId, Reply<Result<(), Refused>>),
     Cancel(ConsumerId, Reply<()>),
@@ -125,6 +126,7 @@ impl Far {
             Question::Counts(reply) => {
                 reply.send(Ok(QueueCounts { ready: from.u64()?, consumers: from.u32()? }));
             }
+            Question::Stats(reply) => reply.send(frames::stats(&mut from)?),
             Question::Delete(reply) => {
                 let deleted = DeletedQueue { ready: from.u64()? };
                 // When it is gone here, too.
@@ -206,6 +208,7 @@ fn code_of(event: &Event) -> u8 {
         Event::Get(..) => frames::GET,
         Event::Purge(..) => frames::PURGE,
         Event::Counts(_) => frames::COUNTS,
+        Event::Stats(_) => frames::STATS,
         Event::Delete { .. } => frames::DELETE,
         Event::Consume(..) => frames::CONSUME,
         Event::Cancel(..) => frames::CANCEL,
@@ -255,6 +258,7 @@ impl Question {
             Event::Get(_, reply) => Question::Get(reply),
             Event::Purge(_, reply) => Question::Purge(reply),
             Event::Counts(reply) => Question::Counts(reply),
+            Event::Stats(reply) => Question::Stats(reply),
             Event::Delete { reply, .. } => Question::Delete(reply),
             Event::Consume(spec, sink, reply) => {
                 let abroad = Abroad { queue: queue.clone(), sink, waiting: Mutex::default() };
@@ -281,6 +285,7 @@ impl Question {
             Question::Get(reply) => reply.send(Err(refused.clone())),
             Question::Purge(reply) => reply.send(0),
             Question::Counts(reply) => reply.send(Err(refused.clone())),
+            Question::Stats(reply) => reply.send(QueueStats::default()),
             Question::Delete(reply) => match refused {
                 Refused::NotFound(_) => reply.send(Ok(DeletedQueue { ready: 0 })),
                 _ => reply.send(Err(refused.clone())),

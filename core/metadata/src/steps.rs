@@ -7,42 +7,11 @@ use std::sync::Arc;
 use crate::changes::{Applied, Outcome};
 use crate::codec::{Codec, DecodeError, Reader, coded, record};
 use crate::entry::Entry;
-use crate::records::QueueRecord;
+use crate::records::{FIRST_NODE, NodeRow, QueueRecord};
 use crate::refusal::Refusal;
-use crate::state::State;
-
-/// The number of the node that forms a cluster, and of a node alone.
-pub const FIRST_NODE: u16 = 1;
+use crate::state::{Nodes, State};
 
 record! {
-    /// A node that is a member.
-    pub struct NodeRow {
-        /// Its name, such as `rabbit@host`.
-        pub name: Box<str>,
-        /// What its data directory is known by: one whose disk was lost has another one.
-        pub data_id: [u8; 16],
-        /// Its present start: grows with each.
-        pub life: u32,
-        /// What the process of its present start drew: a start that asks twice gets one life.
-        pub nonce: u64,
-        /// Its proposals of this life up to this number were applied.
-        pub answered: u64,
-    }
-
-    /// A node's row with its number, in a snapshot.
-    pub struct NumberedNode {
-        /// The number, never used again.
-        pub number: u16,
-        /// The row.
-        pub row: NodeRow,
-    }
-
-    /// How far numbers of nodes have been given out.
-    pub struct NodesFact {
-        /// The next number.
-        pub next: u16,
-    }
-
     /// A node proposes.
     pub struct Proposed {
         /// Its number.
@@ -112,14 +81,6 @@ impl ClusterStep {
         }
         Ok(steps)
     }
-}
-
-/// Who is a member.
-#[derive(Debug, Default)]
-pub(crate) struct Nodes {
-    pub(crate) rows: BTreeMap<u16, NodeRow>,
-    /// The next number that is given out.
-    pub(crate) next: u16,
 }
 
 /// What a step came to.
@@ -259,6 +220,112 @@ impl State {
             .collect();
         for queue in &going {
             self.remove_queue(queue, applied);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::command::{Command, DeclareQueue};
+    use crate::testing::histories::commands;
+    use crate::testing::{declare_queue, snapshot};
+    use stdx::ConnectionId;
+
+    fn step(state: &mut State, step: ClusterStep) -> Stepped {
+        let mut bytes = Vec::new();
+        step.encode(&mut bytes);
+        assert_eq!(ClusterStep::decode_all(&bytes).as_ref(), Ok(&vec![step.clone()]));
+        state.step(&step, &mut Applied::default())
+    }
+
+    fn begin(state: &mut State, node: u16, nonce: u64) -> Stepped {
+        step(state, ClusterStep::BeginLife(BeginLife { node, data_id: [node as u8; 16], nonce }))
+    }
+
+    fn propose(state: &mut State, (node, life): (u16, u32), request: u64, command: Command) -> Stepped {
+        let entry = Some(Entry::new("u", command));
+        step(state, ClusterStep::Proposed(Proposed { node, life, request, entry }))
+    }
+
+    fn queue(name: &str, durable: bool, owner: Option<ConnectionId>) -> Command {
+        Command::DeclareQueue(DeclareQueue { durable, exclusive_owner: owner, ..declare_queue(name) })
+    }
+
+    fn has(state: &State, name: &str) -> bool {
+        state.vhost(b"/").is_some_and(|vhost| vhost.queue(name.as_bytes()).is_some())
+    }
+
+    /// Two nodes in their first lives, and a vhost.
+    fn two() -> State {
+        let mut state = State::new();
+        state.form_cluster("a@x", [1; 16]);
+        let add = AddNode { name: "b@x".into(), data_id: [2; 16] };
+        assert!(matches!(step(&mut state, ClusterStep::AddNode(add)), Stepped::NodeAdded(2)));
+        for node in [1, 2] {
+            assert!(matches!(begin(&mut state, node, 7), Stepped::LifeBegun(_, 1)));
+        }
+        propose(&mut state, (1, 1), 1, crate::testing::add_vhost("/"));
+        state
+    }
+
+    #[test]
+    fn each_number_of_a_node_counts_once_and_in_order() {
+        let mut state = two();
+        let is_next = |stepped: &Stepped| matches!(stepped, Stepped::Proposed { outcome: Some(Ok(_)), .. });
+        assert!(!is_next(&propose(&mut state, (2, 1), 2, queue("early", true, None))));
+        assert!(is_next(&propose(&mut state, (2, 1), 1, queue("first", true, None))));
+        assert!(!is_next(&propose(&mut state, (2, 1), 1, queue("again", true, None))));
+        assert!(!is_next(&propose(&mut state, (2, 9), 2, queue("stranger", true, None))));
+        assert!(is_next(&propose(&mut state, (2, 1), 2, queue("second", true, None))));
+        let there: Vec<_> =
+            ["early", "first", "again", "stranger", "second"].map(|name| has(&state, name)).into();
+        assert_eq!(there, [false, true, false, false, true]);
+        assert_eq!(state.vhost(b"/").unwrap().queue(b"first").unwrap().home, 2);
+    }
+
+    #[test]
+    fn a_new_life_removes_what_the_earlier_one_owned_and_a_forgotten_node_takes_its_queues_along() {
+        let mut state = two();
+        let owner = ConnectionId { node: 2, life: 1, count: 1 };
+        propose(&mut state, (2, 1), 1, queue("durable", true, None));
+        propose(&mut state, (2, 1), 2, queue("transient", false, None));
+        propose(&mut state, (2, 1), 3, queue("exclusive", false, Some(owner)));
+        propose(&mut state, (1, 1), 2, queue("other", false, None));
+        assert!(matches!(begin(&mut state, 2, 7), Stepped::LifeBegun(2, 1)), "the same start");
+        assert!(has(&state, "transient"));
+        assert!(matches!(begin(&mut state, 2, 8), Stepped::LifeBegun(2, 2)));
+        let there =
+            |state: &State| ["durable", "transient", "exclusive", "other"].map(|name| has(state, name));
+        assert_eq!(there(&state), [true, false, false, true]);
+        assert_eq!(state.exclusive_queues(owner).count(), 0);
+        let wrong = BeginLife { node: 2, data_id: [9; 16], nonce: 1 };
+        assert!(matches!(step(&mut state, ClusterStep::BeginLife(wrong)), Stepped::NoSuchNode));
+        step(&mut state, ClusterStep::ForgetNode(ForgetNode { node: 2 }));
+        assert_eq!(there(&state), [false, false, false, true]);
+        let again = AddNode { name: "b@x".into(), data_id: [3; 16] };
+        assert!(matches!(step(&mut state, ClusterStep::AddNode(again)), Stepped::NodeAdded(3)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_snapshot_of_a_cluster_holds_all_of_it(history in proptest::collection::vec(commands(), 0..60)) {
+            let mut state = two();
+            for (request, command) in history.into_iter().enumerate() {
+                propose(&mut state, (2, 1), request as u64 + 1, command);
+            }
+            let bytes = snapshot(&state);
+            let mut back = State::decode_snapshot(&bytes).unwrap();
+            prop_assert_eq!(snapshot(&back), bytes);
+            prop_assert!(state.changes_to(&back).is_empty());
+            // What is declared next gets the same identifiers.
+            for state in [&mut state, &mut back] {
+                propose(state, (1, 1), 2, crate::testing::add_vhost("next"));
+                propose(state, (1, 1), 3, queue("next", false, None));
+            }
+            prop_assert_eq!(snapshot(&state), snapshot(&back));
         }
     }
 }

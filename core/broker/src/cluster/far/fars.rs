@@ -1,0 +1,129 @@
+//! The nodes that are linked, as far as their queues and this node's are concerned.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock, Weak};
+
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+
+use super::frames;
+use super::home::Guests;
+use super::origin::Asked;
+use super::outlet::Outlet;
+use crate::broker::Inner;
+use crate::cluster::name::NodeName;
+use crate::cluster::peers::{Epoch, Lane, SharedPeers};
+
+/// One other node that is linked.
+pub(in crate::cluster) struct Far {
+    pub(super) outlet: Outlet,
+    /// What this node has asked the other one.
+    pub(super) asked: Asked,
+    /// What the other one uses here.
+    pub(super) guests: Guests,
+}
+
+/// All nodes that are linked, as far as their queues and this node's are concerned.
+#[derive(Default)]
+pub(crate) struct Fars {
+    linked: RwLock<HashMap<NodeName, Arc<Far>>>,
+    arriving: Mutex<crate::cluster::frames::Arriving>,
+    peers: OnceLock<SharedPeers>,
+    /// Nodes that were linked before the links were known here.
+    early: Mutex<Vec<NodeName>>,
+    inner: OnceLock<Weak<Inner>>,
+}
+
+impl Fars {
+    pub(in crate::cluster) fn start(&self, peers: SharedPeers) {
+        let _is_first = self.peers.set(peers);
+        let early = std::mem::take(&mut *self.early.lock());
+        early.iter().for_each(|name| self.up(name));
+    }
+
+    pub(in crate::cluster) fn attach(&self, inner: Weak<Inner>) {
+        let _is_first = self.inner.set(inner);
+    }
+
+    /// The broker, once it is there.
+    pub(in crate::cluster) fn inner(&self) -> Option<Arc<Inner>> {
+        self.inner.get().and_then(Weak::upgrade)
+    }
+
+    /// The node of that name, if it is linked.
+    pub(in crate::cluster) fn get(&self, name: &NodeName) -> Option<Arc<Far>> {
+        self.linked.read().get(name).cloned()
+    }
+
+    pub(in crate::cluster) fn up(&self, name: &NodeName) {
+        self.down(name);
+        let Some(peers) = self.peers.get() else {
+            self.early.lock().push(name.clone());
+            return;
+        };
+        let far = Far {
+            outlet: Outlet::new(name.clone(), peers.clone()),
+            asked: Asked::default(),
+            guests: Guests::default(),
+        };
+        self.linked.write().insert(name.clone(), Arc::new(far));
+    }
+
+    pub(in crate::cluster) fn down(&self, name: &NodeName) {
+        self.arriving.lock().forget(name);
+        self.early.lock().retain(|early| early != name);
+        let gone = self.linked.write().remove(name);
+        if let Some(far) = gone {
+            far.outlet.close();
+            far.give_up();
+            far.leave();
+        }
+    }
+
+    /// What waits for room is tried again.
+    pub(in crate::cluster) fn pump(&self) {
+        let all: Vec<_> = self.linked.read().values().cloned().collect();
+        all.iter().for_each(|far| far.outlet.pump());
+    }
+
+    pub(in crate::cluster) fn drained(&self, name: &NodeName) {
+        if let Some(far) = self.get(name) {
+            far.outlet.pump();
+        }
+    }
+
+    /// A frame of the live lane; false when it cannot be read.
+    pub(in crate::cluster) fn frame(&self, from: &NodeName, _epoch: Epoch, kind: u8, payload: Bytes) -> bool {
+        let whole = self.arriving.lock().add(from, Lane::Live, kind, payload);
+        let Some(message) = whole else { return true };
+        let Some(far) = self.get(from) else { return true };
+        let Some(inner) = self.inner.get().and_then(Weak::upgrade) else {
+            return kind != frames::ASK || far.not_ready(message).is_some();
+        };
+        let read = match kind {
+            frames::ASK => far.asked_by(&inner, message),
+            frames::ANSWER => far.answered(&inner, message),
+            frames::DELIVER => far.delivered(message),
+            frames::NEWS => far.news(message),
+            _ => None,
+        };
+        read.is_some()
+    }
+
+    /// Forgets all, so that nothing holds the broker.
+    pub(in crate::cluster) fn abandon(&self) {
+        let all: Vec<_> = self.linked.write().drain().collect();
+        for (_, far) in all {
+            far.outlet.close();
+            far.give_up();
+            far.leave();
+        }
+    }
+
+    /// More of the metadata is applied here: what waited for it is tried again.
+    pub(in crate::cluster) fn applied(&self, applied: u64) {
+        let Some(inner) = self.inner.get().and_then(Weak::upgrade) else { return };
+        let all: Vec<_> = self.linked.read().values().cloned().collect();
+        all.iter().for_each(|far| far.try_again(&inner, applied));
+    }
+}

@@ -1,0 +1,155 @@
+//! Where committed steps go: the machine of a node that starts, or the broker's.
+
+use std::collections::VecDeque;
+use std::sync::Weak;
+
+use bytes::Bytes;
+use metadata::{ClusterStep, State};
+use multiraft::Apply;
+
+use super::driver::Driver;
+use super::name::NodeName;
+use super::peers::DataId;
+use crate::broker::Inner;
+
+/// Where committed steps go.
+pub(super) enum Machine {
+    /// The node starts: the broker is not there yet.
+    Starting(State),
+    /// The state is on its way into the broker.
+    Between(VecDeque<Apply>),
+    /// The broker has it.
+    Broker(Weak<Inner>),
+}
+
+impl Driver {
+    pub(super) fn nodes_of(&mut self, rows: &[metadata::NumberedNode]) {
+        let named = |row: &metadata::NumberedNode| {
+            let name = NodeName::new(&row.row.name).ok()?;
+            Some((row.number, (name, DataId(row.row.data_id), row.row.life, row.row.nonce)))
+        };
+        if !rows.is_empty() {
+            self.nodes = rows.iter().filter_map(named).collect();
+        }
+    }
+
+    /// The machine's state, which has applied all that the group has handed out.
+    pub(super) fn capture(&self) -> Option<Bytes> {
+        let mut bytes = Vec::new();
+        match &self.machine {
+            Machine::Starting(state) => state.encode_snapshot(&mut bytes),
+            Machine::Between(_) => return None,
+            Machine::Broker(inner) => inner.upgrade()?.writer.lock().state.encode_snapshot(&mut bytes),
+        }
+        Some(bytes.into())
+    }
+
+    pub(super) fn checkpoint_if_due(&mut self) {
+        if self.replica.as_ref().is_some_and(|replica| replica.is_checkpoint_due())
+            && let Some(state) = self.capture()
+            && let Some(replica) = &mut self.replica
+        {
+            replica.checkpoint(&state);
+        }
+    }
+
+    pub(super) fn apply(&mut self, all: Vec<Apply>) {
+        if let Machine::Between(waiting) = &mut self.machine {
+            return waiting.extend(all);
+        }
+        let mut steps = Vec::new();
+        for apply in all {
+            match apply {
+                Apply::Entry { index, body, .. } => match ClusterStep::decode_all(&body) {
+                    Ok(more) => steps.extend(more),
+                    Err(error) => {
+                        return self.fail(format!("entry {index} of the metadata cannot be read: {error}"));
+                    }
+                },
+                Apply::State { state, .. } => {
+                    self.apply_steps(std::mem::take(&mut steps));
+                    self.replace(&state);
+                }
+            }
+        }
+        self.apply_steps(steps);
+    }
+
+    pub(super) fn apply_steps(&mut self, steps: Vec<ClusterStep>) {
+        if steps.is_empty() {
+            return;
+        }
+        let own = (self.own(), self.shared.life().unwrap_or(0));
+        let changes_nodes = steps.iter().any(|step| !matches!(step, ClusterStep::Proposed(_)));
+        match &mut self.machine {
+            Machine::Starting(state) => {
+                let mut ignored = metadata::Applied::default();
+                for step in &steps {
+                    state.step(step, &mut ignored);
+                    ignored.clear();
+                }
+                let rows = rows(state);
+                self.nodes_of(&rows);
+            }
+            Machine::Broker(inner) => {
+                let Some(inner) = inner.upgrade() else { return };
+                let outgoing = &mut self.outgoing;
+                let steps = steps.into_iter().map(|step| {
+                    let told = outgoing.answered(&step, own);
+                    (step, told)
+                });
+                inner.follow_steps(steps.collect(), own.0);
+                if changes_nodes {
+                    let rows = rows(&inner.writer.lock().state);
+                    self.nodes_of(&rows);
+                }
+            }
+            Machine::Between(_) => {}
+        }
+        if changes_nodes {
+            self.note_life();
+        }
+    }
+
+    /// The life that this process was given, once.
+    pub(super) fn note_life(&mut self) {
+        let own = self.own();
+        let begun = self.nodes.get(&own).filter(|(.., life, nonce)| *nonce == self.nonce && *life > 0);
+        if let Some((.., life, _)) = begun {
+            self.shared.begin_life(own, *life);
+        }
+    }
+
+    /// Another state takes the place of this one.
+    pub(super) fn replace(&mut self, bytes: &Bytes) {
+        if bytes.is_empty() {
+            return;
+        }
+        let state = match State::decode_snapshot(bytes) {
+            Ok(state) => state,
+            Err(error) => return self.fail(format!("a state of the metadata cannot be read: {error}")),
+        };
+        let rows = rows(&state);
+        match &mut self.machine {
+            Machine::Starting(old) => *old = state,
+            Machine::Broker(inner) => {
+                if let Some(inner) = inner.upgrade() {
+                    let own =
+                        (self.member.as_ref().map_or(0, |it| it.number), self.shared.life().unwrap_or(0));
+                    let answered =
+                        state.node(own.0).filter(|row| row.life == own.1).map_or(0, |row| row.answered);
+                    inner.replace_state(state);
+                    self.outgoing.passed(answered, &inner);
+                }
+            }
+            Machine::Between(_) => {}
+        }
+        self.nodes_of(&rows);
+        self.note_life();
+    }
+}
+
+/// The members of a state.
+pub(super) fn rows(state: &State) -> Vec<metadata::NumberedNode> {
+    state.nodes().map(|(number, row)| metadata::NumberedNode { number, row: row.clone() }).collect()
+}

@@ -139,7 +139,7 @@ mod tests {
                 Change::QueueAdded(queue) => assert!(there.insert(format!("queue {}", queue.id.0))),
                 Change::QueueDeleted(queue) => assert!(there.remove(&format!("queue {}", queue.id.0))),
                 Change::ExchangeAdded(exchange) => {
-                    assert!(there.insert(format!("exchange {}", exchange.id.0)))
+                    assert!(there.insert(format!("exchange {}", exchange.id.0)));
                 }
                 Change::ExchangeDeleted(exchange) => {
                     assert!(there.remove(&format!("exchange {}", exchange.id.0)));

@@ -234,20 +234,20 @@ mod tests {
     use crate::testing::{declare_queue, snapshot};
     use stdx::ConnectionId;
 
-    fn step(state: &mut State, step: ClusterStep) -> Stepped {
+    fn step(state: &mut State, step: &ClusterStep) -> Stepped {
         let mut bytes = Vec::new();
         step.encode(&mut bytes);
         assert_eq!(ClusterStep::decode_all(&bytes).as_ref(), Ok(&vec![step.clone()]));
-        state.step(&step, &mut Applied::default())
+        state.step(step, &mut Applied::default())
     }
 
     fn begin(state: &mut State, node: u16, nonce: u64) -> Stepped {
-        step(state, ClusterStep::BeginLife(BeginLife { node, data_id: [node as u8; 16], nonce }))
+        step(state, &ClusterStep::BeginLife(BeginLife { node, data_id: [node as u8; 16], nonce }))
     }
 
     fn propose(state: &mut State, (node, life): (u16, u32), request: u64, command: Command) -> Stepped {
         let entry = Some(Entry::new("u", command));
-        step(state, ClusterStep::Proposed(Proposed { node, life, request, entry }))
+        step(state, &ClusterStep::Proposed(Proposed { node, life, request, entry }))
     }
 
     fn queue(name: &str, durable: bool, owner: Option<ConnectionId>) -> Command {
@@ -263,7 +263,7 @@ mod tests {
         let mut state = State::new();
         state.form_cluster("a@x", [1; 16]);
         let add = AddNode { name: "b@x".into(), data_id: [2; 16] };
-        assert!(matches!(step(&mut state, ClusterStep::AddNode(add)), Stepped::NodeAdded(2)));
+        assert!(matches!(step(&mut state, &ClusterStep::AddNode(add)), Stepped::NodeAdded(2)));
         for node in [1, 2] {
             assert!(matches!(begin(&mut state, node, 7), Stepped::LifeBegun(_, 1)));
         }
@@ -302,11 +302,11 @@ mod tests {
         assert_eq!(there(&state), [true, false, false, true]);
         assert_eq!(state.exclusive_queues(owner).count(), 0);
         let wrong = BeginLife { node: 2, data_id: [9; 16], nonce: 1 };
-        assert!(matches!(step(&mut state, ClusterStep::BeginLife(wrong)), Stepped::NoSuchNode));
-        step(&mut state, ClusterStep::ForgetNode(ForgetNode { node: 2 }));
+        assert!(matches!(step(&mut state, &ClusterStep::BeginLife(wrong)), Stepped::NoSuchNode));
+        step(&mut state, &ClusterStep::ForgetNode(ForgetNode { node: 2 }));
         assert_eq!(there(&state), [false, false, false, true]);
         let again = AddNode { name: "b@x".into(), data_id: [3; 16] };
-        assert!(matches!(step(&mut state, ClusterStep::AddNode(again)), Stepped::NodeAdded(3)));
+        assert!(matches!(step(&mut state, &ClusterStep::AddNode(again)), Stepped::NodeAdded(3)));
     }
 
     proptest! {

@@ -444,24 +444,41 @@ def test_b138_unknown_consumer_arguments_are_ignored(ch):
 
 
 def test_b135_consumer_timeout_by_queue_argument(broker, ch):
-    """3.10 times consumers out by configuration only. 4.3 takes the argument on quorum queues only, and cancels the consumer;
-    Warren takes it there, too, and closes the channel with 3.10's words."""
-    arguments = {"x-consumer-timeout": 500}
+    """3.10 times consumers out by configuration only. 4.3 takes the argument on quorum queues only, takes back what the consumer holds, and
+    cancels it."""
+    arguments = {"x-consumer-timeout": 2000}
     if broker.flavor == "rabbitmq3":
         queue = ch.queue(arguments=arguments)
         ch.put(queue, b"m")
         other = ch.connection.channel()
         other.consume(queue)
         other.deliver()
-        other.nothing(1)
+        other.nothing(3)
         return
     refused = ch.connection.channel()
     with pytest.raises(client.ChannelClosed) as closed:
         refused.declare(arguments=arguments)
     assert "invalid arg 'x-consumer-timeout'" in closed.value.text
-    if broker.flavor == "rabbitmq4":
-        return
     queue = ch.queue(durable=True, arguments={**arguments, "x-queue-type": "quorum"})
+    ch.put(queue, b"m")
+    other = ch.connection.channel()
+    tag = other.consume(queue)
+    other.deliver()
+    cancel = other.next("basic.cancel")
+    assert (cancel.consumer_tag, cancel.nowait) == (tag, True)
+    assert other.declare(queue, passive=True).message_count == 1
+    other.consume(queue)
+    again = other.deliver()
+    headers = again.props["headers"]
+    assert again.redelivered and headers["x-acquired-count"] == 1 and "x-delivery-count" not in headers
+
+
+def test_b135_a_client_that_understands_no_cancel_loses_its_channel(broker):
+    """Recorded for quorum queues: Warren's words are 3.10's."""
+    if broker.flavor != "warren":
+        pytest.skip("only Warren is asked")
+    ch = broker.connect(capabilities={"consumer_cancel_notify": False}).channel()
+    queue = ch.queue(durable=True, arguments={"x-consumer-timeout": 500, "x-queue-type": "quorum"})
     ch.put(queue, b"m")
     other = ch.connection.channel()
     other.consume(queue)

@@ -12,6 +12,8 @@ struct SourceQueue {
     queue: Arc<Queue>,
     consumer: Option<ConsumerId>,
     runs: Vec<SettleRun>,
+    /// The queue has taken back what was delivered: settlements change nothing.
+    is_given_up: bool,
 }
 
 /// Settlements on their way to queues, by source.
@@ -33,12 +35,19 @@ impl Settlements {
         if self.sources.len() <= index {
             self.sources.resize_with(index + 1, || None);
         }
-        self.sources[index] = Some(SourceQueue { queue, consumer, runs: Vec::new() });
+        self.sources[index] = Some(SourceQueue { queue, consumer, runs: Vec::new(), is_given_up: false });
     }
 
     /// The queue behind a source.
     pub(crate) fn queue(&self, source: u32) -> Option<&Arc<Queue>> {
         self.sources.get(source as usize)?.as_ref().map(|source| &source.queue)
+    }
+
+    /// Settlements of what a source has delivered change nothing from now on.
+    pub(crate) fn give_up(&mut self, source: u32) {
+        if let Some(source) = self.sources.get_mut(source as usize).and_then(Option::as_mut) {
+            source.is_given_up = true;
+        }
     }
 
     pub(crate) fn forget(&mut self, source: u32) {
@@ -56,10 +65,13 @@ impl Settlements {
     /// As [`Self::add`], of neighbours in their queue.
     #[inline]
     pub(crate) fn add_run(&mut self, source: u32, seq: MessageSeq, count: u32) {
-        let Some(SourceQueue { consumer, runs, .. }) = &mut self.sources[source as usize] else {
+        let Some(SourceQueue { consumer, runs, is_given_up, .. }) = &mut self.sources[source as usize] else {
             debug_assert!(false, "a source is forgotten after its deliveries");
             return;
         };
+        if *is_given_up {
+            return;
+        }
         if let Some(last) = runs.last_mut()
             && last.first.0 + u64::from(last.count) == seq.0
         {

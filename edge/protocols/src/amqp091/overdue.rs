@@ -1,8 +1,12 @@
-//! Deliveries that stay unacked for too long close their channel (B135), as in RabbitMQ until 3.12 for every queue type.
+//! Deliveries that stay unacked for too long (B135). A quorum queue takes back what its consumer holds and cancels it, if the client
+//! understands that (B119). In all other cases the channel is closed, as in RabbitMQ until 3.12.
 //!
 //! Looks are taken from time to time, and between two looks no clock is read: a delivery counts as made at the look that
 //! follows it. So a timeout comes late by up to two looks, never early.
 
+use broker::{ConsumerId, ConsumerSink as _, Kind, SettleHow};
+
+use super::deliver::OverdueDelivery;
 use super::errors::{Failure, ReplyCode};
 use super::running::Running;
 
@@ -66,9 +70,35 @@ impl Running {
             output.state().set_delivered(delivered_ds);
             let overdue = output.state().overdue(now_ds);
             drop(output);
-            let Some((channel, timeout_ms)) = overdue else { return };
-            self.fail_channel(channel, &timed_out(channel, timeout_ms));
+            let Some(overdue) = overdue else { break };
+            if !self.take_back(&overdue) {
+                self.fail_channel(overdue.channel, &timed_out(overdue.channel, overdue.timeout_ms));
+            }
         }
+        self.forget_cancelled();
+    }
+
+    /// Gives what the consumer of a quorum queue holds back to the queue, and cancels the consumer. The tags stay known: acks that come
+    /// later change nothing. `false` if the channel has to be closed.
+    fn take_back(&mut self, overdue: &OverdueDelivery) -> bool {
+        let OverdueDelivery { channel, source, .. } = *overdue;
+        let is_understood = self.sink.outbox.lock().state().cancel_notify;
+        let queue = self.settlements.queue(source).filter(|queue| queue.queue_kind() == Kind::Quorum);
+        let Some(queue) = queue.filter(|_| is_understood).cloned() else { return false };
+        let consumers = self.channel(channel).consumers.values();
+        let consumer =
+            consumers.filter(|consumer| consumer.source == source).map(|consumer| consumer.token).next();
+        let Some(token) = consumer else { return false };
+        // No delivery follows the cancel, so what goes back goes to others.
+        self.sink.cancelled(token);
+        drop(queue.cancel(ConsumerId { connection: self.principal.connection, token }));
+        let held = self.sink.outbox.lock().state().unacked_from(channel, source);
+        self.settle_as(SettleHow::Requeue);
+        held.into_iter().for_each(|seq| self.settlements.add(source, seq));
+        self.submit();
+        self.settlements.give_up(source);
+        self.sink.outbox.lock().state().set_timeout(source, 0);
+        true
     }
 }
 

@@ -170,6 +170,37 @@ fn a_delivery_held_too_long_closes_its_channel() {
 }
 
 #[test]
+fn a_quorum_queue_takes_back_what_is_held_too_long_and_cancels_the_consumer() {
+    let mut world = World::new();
+    world.settings.consumer_timeout_ms = Some(5_000);
+    let mut client = world.channel();
+    let mut arguments = TableBuf::new();
+    arguments.push_str("x-queue-type", "quorum");
+    client.method(1, queue::Declare { arguments: arguments.as_table(), ..durable("q") });
+    client.wait("queue.declare-ok");
+    client.publish(1, "q", b"x");
+    client.consume("q", false);
+    let (tag, _, _) = client.delivery();
+    let delivered_ms = client.now.monotonic_ms;
+    let took_ms = loop {
+        client.turn();
+        client.read_output();
+        match client.next() {
+            Some(got) if got.name() == "basic.cancel" => break client.now.monotonic_ms - delivered_ms,
+            Some(got) => assert_eq!(got.name(), "heartbeat"),
+            None => client.after_ms(client.session.next_tick_ms() - client.now.monotonic_ms),
+        }
+    };
+    assert!((5_000..=7_500).contains(&took_ms), "{took_ms}");
+    assert_eq!(client.ready("q"), 1, "the message is for others");
+    client.ack(tag, false);
+    assert_eq!(client.ready("q"), 1, "a late ack changes nothing");
+    client.consume("q", false);
+    let (_, redelivered, _) = client.delivery();
+    assert!(redelivered, "the channel goes on");
+}
+
+#[test]
 fn a_policy_says_how_long_a_delivery_may_be_held() {
     let mut world = World::new();
     world.settings.consumer_timeout_ms = Some(50_000);

@@ -41,6 +41,7 @@ test("a client may begin with ANONYMOUS", async () => {
   anonymous.close();
 });
 
+// B186
 test("links are refused in RabbitMQ's words", async () => {
   await refused(sender(connection, "/queues/none"), "amqp:not-found", "no queue 'none' in vhost '/'");
   await refused(sender(connection, "/exchanges/none/k"), "amqp:not-found", "no exchange 'none' in vhost '/'");
@@ -162,4 +163,36 @@ test("a silent client hears from the broker", async () => {
   await pause(2500);
   assert.ok(quiet.is_open());
   quiet.close();
+});
+
+test("links of a quorum queue are told which of them is the active consumer", async () => {
+  const name = fresh("active");
+  const queue = { durable: true, arguments: { "x-queue-type": "quorum", "x-single-active-consumer": true } };
+  await old.channel.assertQueue(name, queue);
+  // What links are told, one after the other. The first flow may come with the attach.
+  const told = new Map();
+  const classic = fresh("classic");
+  await old.channel.assertQueue(classic);
+  const prototype = Object.getPrototypeOf((await receiver(connection, `/queues/${classic}`)).link);
+  const before = prototype.on_flow;
+  prototype.on_flow = function (frame) {
+    const { properties } = frame.performative;
+    if (properties) told.set(this, [...(told.get(this) || []), Number(properties["rabbitmq:active"]) === 1]);
+    before.call(this, frame);
+  };
+  const one = await receiver(connection, `/queues/${name}`);
+  const other = await receiver(connection, `/queues/${name}`);
+  const until = async (link, count) => {
+    for (let tries = 0; tries < 50 && (told.get(link.link) || []).length < count; tries++) await pause(20);
+    return told.get(link.link);
+  };
+  one.link.add_credit(5);
+  other.link.add_credit(5);
+  assert.deepStrictEqual([await until(one, 1), await until(other, 1)], [[true], [false]]);
+  one.link.close();
+  assert.deepStrictEqual(await until(other, 2), [false, true]);
+  other.link.close();
+  prototype.on_flow = before;
+  await old.channel.deleteQueue(name);
+  await old.channel.deleteQueue(classic);
 });

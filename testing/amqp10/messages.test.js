@@ -82,6 +82,7 @@ for (const type of ["classic", "quorum"]) {
   });
 }
 
+// B183
 test("what goes nowhere is released, and a settled message is not answered", async () => {
   const out = await sender(connection, "/exchanges/amq.direct/no-such-key");
   assert.strictEqual((await send(out, { body: "x" })).name, "released");
@@ -113,6 +114,7 @@ test("an anonymous terminus takes the way from each message", async () => {
   assert.strictEqual((await old.channel.checkQueue(name)).messageCount, 1);
 });
 
+// B188
 test("credit is a limit, and drain gives it back", async () => {
   const name = await queue("credit");
   const out = await sender(connection, `/queues/${name}`);
@@ -169,6 +171,7 @@ test("messages of many frames go both ways, also through a narrow window", async
   narrow.close();
 });
 
+// B184
 test("clients of AMQP 0-9-1 read what was sent by AMQP 1.0", async () => {
   const name = await queue("to-old");
   const out = await sender(connection, `/queues/${name}`);
@@ -198,6 +201,7 @@ test("clients of AMQP 0-9-1 read what was sent by AMQP 1.0", async () => {
   assert.strictEqual(encoded.properties.type, "amqp-1.0");
 });
 
+// B184
 test("clients of AMQP 1.0 read what was sent by AMQP 0-9-1", async () => {
   const name = await queue("from-old");
   old.channel.sendToQueue(name, Buffer.from("payload"), {

@@ -30,6 +30,10 @@ def tests_by_number():
             for node in ast.parse(path.read_text()).body:
                 if isinstance(node, ast.FunctionDef) and (match := re.match(r"test_([bf]\d{3})_", node.name)):
                     found.setdefault(match[1].upper(), []).append(f"{name}::{node.name}")
+    for path in sorted((HERE.parent / "amqp10").glob("*.test.js")):  # there a comment before a test has its numbers
+        for match in re.finditer(r"^// ((?:[BF]\d{3} ?)+)$", path.read_text(), re.MULTILINE):
+            for number in match[1].split():
+                found.setdefault(number, []).append(f"amqp10/{path.name}")
     return found
 
 

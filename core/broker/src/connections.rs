@@ -13,6 +13,7 @@ use crate::announcements::events::Announcer;
 use crate::broker::{Broker, OpenError};
 use crate::call::Call;
 use crate::clients::{ClientBusy, ClientClaim, Clients};
+use crate::sessions::SessionInfo;
 use crate::stats::{ByProtocol, ConnectionTotals, NodeCounters, TrafficTotals};
 use crate::vhost::Vhost;
 
@@ -45,6 +46,10 @@ pub trait ConnectionControl: Send + Sync {
     }
     /// Its channels now.
     fn channels(&self) -> Vec<ChannelInfo>;
+    /// Its sessions of AMQP 1.0 now; `None` if it speaks something else.
+    fn sessions(&self) -> Option<Vec<SessionInfo>> {
+        None
+    }
     /// What it has counted; costs no allocation.
     fn totals(&self) -> ConnectionTotals;
     /// Bytes of memory it takes.

@@ -41,6 +41,7 @@ mod refused;
 mod seen_files;
 mod segment_room;
 mod services;
+mod sessions;
 pub mod stages;
 pub mod stats;
 mod storage;
@@ -87,6 +88,7 @@ pub use options::{BrokerOptions, DefaultObjects};
 pub use password_rule::PasswordRule;
 pub use queue_types::{QUEUE_TYPE_ARGUMENT, queue_config, queue_type};
 pub use refused::{BindingRefusal, Compared, Difference, LimitScope, Refused, Resource, ResourceKind};
+pub use sessions::{FilterInfo, LinkInfo, SessionInfo};
 pub use stages::{QueueKind, Stage, StageTimes, StageTiming, Stages};
 pub use stats::{
     ByProtocol, ChurnTotals, ConnectionTotals, DeadLetterTotals, PublishCounters, SIZE_CLASSES, Sizes,
@@ -96,6 +98,7 @@ pub use storage::StorageState;
 pub use vhost::Vhost;
 
 // What sessions need from the layers below, under one roof.
+pub use message::Filter;
 pub use queues::RetryOf;
 pub use queues::{
     ArgumentError, ArgumentReason, BodyBuffer, BodyBytes, ConsumerId, ConsumerSpec, ConsumerStats, Credit,

@@ -11,6 +11,7 @@ mod copies;
 mod counts;
 mod deaths;
 mod facts;
+mod filters;
 mod format;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -29,8 +30,9 @@ pub use copies::{BadCopies, CarbonCopies, carbon_copies};
 pub use counts::with_counts;
 pub use deaths::{Death, Died};
 pub use facts::{BadExpiration, Facts};
+pub use filters::{Filter, PropertyFilter, Sql, SqlError};
 pub use format::Format;
 pub use history::{History, Keys};
-pub use streamed::{FromStream, Streamed, ToStream, filter_value};
+pub use streamed::{AsStored, FromStream, Streamed, ToStream, filter_value};
 pub use unique::UniqueKey;
 pub use view::{InAmqp091, MessageView, Plain};

@@ -1,14 +1,18 @@
-//! Messages in streams: sections of AMQP 1.0, whoever published them, and the way back to consumers of AMQP 0-9-1.
+//! Messages in streams: sections of AMQP 1.0, whoever published them, and the way to consumers of AMQP 0-9-1 and of AMQP 1.0.
 //!
 //! Messages of a publisher are mostly alike but for their bodies: what stands before the body is converted once, each way.
 
 use std::borrow::Cow;
 
-use wire::amqp10::{SectionCursor, SectionKind};
+use wire::amqp10::{SectionCursor, SectionKind, Value as Value10};
 use wire::amqp091::{Edit, Properties, TableBuf, Value, rewrite};
 
 use crate::amqp10::{Acquired, Stored, encode_head, in_amqp091};
 use crate::{Format, MessageView};
+
+mod as_stored;
+
+pub use as_stored::AsStored;
 
 /// The header that says where in its stream a message is.
 const OFFSET: &[u8] = b"x-stream-offset";
@@ -47,6 +51,12 @@ impl ToStream {
 /// The value that filters of streams go by: a text.
 #[must_use]
 pub fn filter_value(message: &MessageView<'_>) -> Option<Vec<u8>> {
+    if message.format() == Format::Amqp10 {
+        return match Stored::of(message.properties, &[]).annotations.get(FILTER_VALUE)? {
+            Value10::Str(text) => Some(text.to_vec()),
+            _ => None,
+        };
+    }
     let plain = message.plain();
     match plain.properties().headers()?.get(FILTER_VALUE)? {
         Value::LongStr(text) => Some(text.to_vec()),
@@ -54,16 +64,16 @@ pub fn filter_value(message: &MessageView<'_>) -> Option<Vec<u8>> {
     }
 }
 
-/// A message of a stream for a consumer of AMQP 0-9-1.
+/// A message of a stream for a consumer.
 #[derive(Debug)]
 pub struct Streamed<'s, 'e> {
     /// Exchange it was published to; `""` if it did not come by one.
     pub exchange: &'s [u8],
     /// Routing key; `None` if it did not come by an exchange.
     pub routing_key: Option<&'s [u8]>,
-    /// Flags and list, with `x-stream-offset` among the headers.
+    /// Properties as the broker keeps them in the consumer's protocol, with `x-stream-offset` among headers or annotations.
     pub properties: &'s [u8],
-    /// Payload.
+    /// Payload, or the bare message.
     pub body: Cow<'e, [u8]>,
 }
 
@@ -123,10 +133,7 @@ impl FromStream {
                 Cow::Borrowed(entry.get(at..at.wrapping_add(body.len())).unwrap_or_default())
             }
         };
-        let annotations = Stored::of(&stored, bare).annotations;
-        let text = |name: &[u8]| annotations.get(name).and_then(|value| value.as_text()).map(<[u8]>::to_vec);
-        self.exchange = text(b"x-exchange").unwrap_or_default();
-        self.routing_key = text(b"x-routing-key");
+        (self.exchange, self.routing_key) = way_of(&stored);
         let mut headers = TableBuf::new();
         if let Some(before) = Properties::new(&properties).headers() {
             for (name, value) in before.iter().filter(|(name, _)| *name != OFFSET) {
@@ -149,6 +156,13 @@ impl FromStream {
         }
         body
     }
+}
+
+/// Exchange and routing key that a message was published with, of its stored properties.
+fn way_of(stored: &[u8]) -> (Vec<u8>, Option<Vec<u8>>) {
+    let annotations = Stored::of(stored, &[]).annotations;
+    let text = |name: &[u8]| annotations.get(name).and_then(|value| value.as_text()).map(<[u8]>::to_vec);
+    (text(b"x-exchange").unwrap_or_default(), text(b"x-routing-key"))
 }
 
 /// The payload of a data section that is all there is.

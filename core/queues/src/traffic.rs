@@ -1,8 +1,9 @@
 //! What goes in and out of a queue machine: messages, deliveries, settlements.
 
 use std::ops::AddAssign;
+use std::sync::Arc;
 
-use message::{Format, InAmqp091, MessageView};
+use message::{Filter, Format, InAmqp091, MessageView};
 use stdx::ConnectionId;
 
 use crate::body::HeldBody;
@@ -123,6 +124,8 @@ pub struct ConsumerSpec {
     pub prefetch: u32,
     /// It takes as many deliveries as it has asked for (see [`crate::Machine::credit`]), whatever `prefetch` says: a link of AMQP 1.0.
     pub by_credit: bool,
+    /// Messages that it wants; `None` is all. Only streams look at it.
+    pub filter: Option<Arc<Filter>>,
     /// `x-priority`, higher first.
     pub priority: i64,
     /// No other consumer allowed.
@@ -147,6 +150,14 @@ pub enum CreditNews {
     /// It is noted, and what there was is delivered. So many messages are ready.
     Noted {
         /// Ready messages.
+        available: u64,
+    },
+    /// Whether it is the active consumer of its queue; so many messages are ready for it. Told by quorum queues, when it asks and when that
+    /// changes.
+    Activity {
+        /// It is.
+        is_active: bool,
+        /// Ready messages; none are for a consumer that is not active.
         available: u64,
     },
     /// The rest of it is given up: as if all had been delivered, up to this limit.

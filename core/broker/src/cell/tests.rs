@@ -17,7 +17,9 @@ use std::sync::atomic::Ordering;
 
 use message::{Table, TableBuf};
 use parking_lot::Mutex;
-use queues::{ConsumerId, ConsumerSpec, Delivery, Machine, MessageSeq, SettleHow, SettleRun};
+use queues::{
+    ConsumerId, ConsumerSpec, Credit, CreditNews, Delivery, Machine, MessageSeq, SettleHow, SettleRun,
+};
 
 use super::{Condition, Event, Queue};
 use crate::call::Call;
@@ -38,6 +40,7 @@ struct Told {
     delivered: Mutex<Vec<(MessageSeq, Vec<u8>)>>,
     cancelled: Mutex<Vec<u32>>,
     confirmed: Mutex<Vec<ConfirmRange>>,
+    credit_news: Mutex<Vec<CreditNews>>,
 }
 
 impl ConsumerSink for Told {
@@ -47,6 +50,9 @@ impl ConsumerSink for Told {
         }
         self.delivered.lock().extend(run.iter().map(|one| (one.seq, one.message.body.to_vec())));
         run.len()
+    }
+    fn credit_news(&self, _: u32, news: CreditNews) {
+        self.credit_news.lock().push(news);
     }
     fn cancelled(&self, token: u32) {
         self.cancelled.lock().push(token);
@@ -156,6 +162,7 @@ impl Bench {
             ack_required: true,
             prefetch: 1,
             by_credit: false,
+            filter: None,
             priority: 0,
             exclusive: false,
             arguments: Box::default(),

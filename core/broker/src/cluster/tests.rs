@@ -286,6 +286,7 @@ fn consumer(id: queues::ConsumerId) -> queues::ConsumerSpec {
         ack_required: true,
         prefetch: 0,
         by_credit: false,
+        filter: None,
         priority: 0,
         exclusive: false,
         arguments: Box::default(),

@@ -1,4 +1,4 @@
-//! Where a consumer of AMQP 0-9-1 begins, and what it wants: its arguments.
+//! Where a consumer begins, and what it wants: its arguments.
 
 use message::{Table, Value};
 use queues::{ArgumentError, ArgumentReason, ConsumerSpec, Kind, age_ms};
@@ -73,18 +73,22 @@ pub(crate) enum ConsumerRefusal {
     Argument(ArgumentError),
 }
 
-/// Refuses what streams do not have, as RabbitMQ does and in its order.
+/// Refuses what streams do not have, as RabbitMQ does and in its order. Links of AMQP 1.0 need no prefetch and may get deliveries settled;
+/// RabbitMQ passes over a priority that they have.
 ///
 /// # Errors
 /// See there.
 pub(crate) fn check(spec: &ConsumerSpec, now_ms: u64) -> Result<(), ConsumerRefusal> {
+    let arguments = Table::from_raw(&spec.arguments);
+    if spec.by_credit {
+        return wanted(arguments, now_ms).map(drop).map_err(ConsumerRefusal::Argument);
+    }
     if !spec.ack_required {
         return Err(ConsumerRefusal::NoAck);
     }
     if spec.prefetch == 0 {
         return Err(ConsumerRefusal::NoPrefetch);
     }
-    let arguments = Table::from_raw(&spec.arguments);
     for name in ["x-priority", "x-consumer-timeout"] {
         if arguments.get(name).is_some() {
             let reason = ArgumentReason::OtherQueueType(Kind::Stream);

@@ -1,15 +1,15 @@
-//! The machine of a stream's queue: what publishers bring goes into the log, and consumers of AMQP 0-9-1 are served out of it.
+//! The machine of a stream's queue: what publishers bring goes into the log, and consumers of AMQP 0-9-1 and 1.0 are served out of it.
 //!
-//! It keeps no message. A consumer is a reader with a position, and its prefetch is its credit: whatever settles a delivery gives it back, and
-//! nothing else comes of it.
+//! It keeps no message. A consumer is a reader with a position. The prefetch of AMQP 0-9-1 is its credit: whatever settles a delivery gives it
+//! back, and nothing else comes of it. A link of AMQP 1.0 asks for what it gets.
 
 use std::sync::Arc;
 
 use message::{Table, ToStream};
 use queues::{
-    ConsumerId, ConsumerSpec, ConsumerStats, DeliveryView, Effects, Flow, GetToken, Head, IncomingMessages,
-    Machine, PublishOutcome, QueueConfig, QueueCounts, QueueGlance, QueueStats, QueueTotals, SettleHow,
-    SettleRun,
+    ConsumerId, ConsumerSpec, ConsumerStats, Credit, CreditNews, DeliveryView, Effects, Flow, GetToken, Head,
+    IncomingMessages, Machine, PublishOutcome, QueueConfig, QueueCounts, QueueGlance, QueueStats,
+    QueueTotals, SettleHow, SettleRun,
 };
 use streamlog::StreamInfo;
 
@@ -64,13 +64,15 @@ impl StreamMachine {
         let waker = stream.waker();
         let mut gone = Vec::new();
         for consumer in &mut self.consumers {
-            let served = consumer.serve(&waker, fx);
+            let served = consumer.serve(now_ms, &waker, fx);
             self.totals.deliveries.delivered += served.delivered;
             if served.delivered > 0 {
                 self.active_ms = now_ms;
             }
             if served.is_gone {
                 gone.push(consumer.spec.id);
+            } else if let Some(limit) = consumer.drained() {
+                fx.credit_news(consumer.spec.id, CreditNews::Drained { limit });
             }
         }
         for id in gone {
@@ -153,6 +155,14 @@ impl Machine for StreamMachine {
             consumer.is_paused = false;
             self.serve(now_ms, fx);
         }
+    }
+
+    fn credit(&mut self, consumer: ConsumerId, credit: Credit, now_ms: u64, fx: &mut impl Effects) {
+        let Some(known) = self.find(consumer) else { return };
+        known.set_credit(credit);
+        self.serve(now_ms, fx);
+        let available = self.find(consumer).map_or(0, |known| known.available());
+        fx.credit_news(consumer, CreditNews::Noted { available });
     }
 
     /// Refused before it comes here.

@@ -1,10 +1,10 @@
-//! A consumer of AMQP 0-9-1: a reader, the chunk it is in, and its credit.
+//! A consumer of AMQP 0-9-1 or 1.0: a reader, the chunk it is in, and its credit.
 
 use std::ops::Range;
 use std::task::{Poll, Waker};
 
-use message::{FromStream, MessageView};
-use queues::{ConsumerSpec, Delivery, Effects, MessageSeq, Standing};
+use message::{AsStored, FromStream, MessageView, Streamed};
+use queues::{ConsumerSpec, Credit, Delivery, Effects, MessageSeq, Standing};
 use streamlog::{Compression, Entry, Reader, StoredChunk, StreamError};
 
 /// Messages that are handed over at once.
@@ -13,6 +13,8 @@ const RUN_MAX: usize = 64;
 const TURN_MAX: u64 = 1024;
 /// Bytes of the bodies of a run, about.
 const RUN_BYTES: usize = 256 << 10;
+/// Messages that a filter passes over before others have a turn.
+const FILTERED_MAX: u32 = 4096;
 
 /// A consumer.
 pub(super) struct Consumer {
@@ -22,11 +24,29 @@ pub(super) struct Consumer {
     first: u64,
     chunk: Option<Cursor>,
     pub(super) unacked: u32,
+    /// Deliveries made, if it is served by credit; wraps around.
+    delivered: u32,
+    credit: Credit,
     pub(super) is_paused: bool,
-    from_stream: FromStream,
+    converter: Converter,
     run: Run,
     /// Messages in compressed batches: no client of this protocol could read them.
     unreadable: u64,
+}
+
+/// What makes messages of entries, for the consumer's protocol.
+enum Converter {
+    Amqp091(FromStream),
+    Amqp10(AsStored),
+}
+
+impl Converter {
+    fn message<'s, 'e>(&'s mut self, entry: &'e [u8], offset: u64) -> Streamed<'s, 'e> {
+        match self {
+            Converter::Amqp091(converter) => converter.message(entry, offset),
+            Converter::Amqp10(converter) => converter.message(entry, offset),
+        }
+    }
 }
 
 /// A chunk, and how far it is handed out.
@@ -51,14 +71,38 @@ struct Item {
     key: Range<usize>,
     properties: Range<usize>,
     body: Body,
-    /// Where the cursor stands behind it.
-    behind: usize,
+    /// Where the cursor stands behind it, and behind what follows it and is not wanted: the place and the offset.
+    behind: (usize, u64),
 }
 
 enum Body {
     /// A part of the chunk's data.
     Here(Range<usize>),
     Own(Vec<u8>),
+}
+
+impl Run {
+    /// Adds a message of a chunk's data, behind which the next one begins at `behind`; returns its bytes.
+    fn add(&mut self, data: &[u8], streamed: Streamed<'_, '_>, offset: u64, behind: usize) -> usize {
+        let names = &mut self.names;
+        let mut add = |text: &[u8]| {
+            names.extend_from_slice(text);
+            names.len() - text.len()..names.len()
+        };
+        let exchange = add(streamed.exchange);
+        let key = add(streamed.routing_key.unwrap_or_default());
+        let properties = add(streamed.properties);
+        let bytes = streamed.body.len() + properties.len();
+        let body = match streamed.body {
+            std::borrow::Cow::Borrowed(body) => {
+                let start = body.as_ptr() as usize - data.as_ptr() as usize;
+                Body::Here(start..start + body.len())
+            }
+            std::borrow::Cow::Owned(body) => Body::Own(body),
+        };
+        self.items.push(Item { offset, exchange, key, properties, body, behind: (behind, offset + 1) });
+        bytes
+    }
 }
 
 /// Outcome of serving.
@@ -71,25 +115,61 @@ pub(super) struct Served {
 
 impl Consumer {
     pub(super) fn new(spec: ConsumerSpec, reader: Reader, first: u64) -> Consumer {
+        // Only links of AMQP 1.0 are served by credit.
+        let converter = match spec.by_credit {
+            false => Converter::Amqp091(FromStream::default()),
+            true => Converter::Amqp10(AsStored::default()),
+        };
         Consumer {
             spec,
             reader,
             first,
             chunk: None,
             unacked: 0,
+            delivered: 0,
+            credit: Credit::default(),
             is_paused: true,
-            from_stream: FromStream::default(),
+            converter,
             run: Run::default(),
             unreadable: 0,
         }
     }
 
-    fn credit(&self) -> usize {
-        self.spec.prefetch.saturating_sub(self.unacked) as usize
+    /// How many deliveries it may get now.
+    fn window(&self) -> usize {
+        if !self.spec.by_credit {
+            return self.spec.prefetch.saturating_sub(self.unacked) as usize;
+        }
+        let ahead = self.credit.limit.wrapping_sub(self.delivered);
+        if ahead.cast_signed() > 0 { ahead as usize } else { 0 }
+    }
+
+    pub(super) fn set_credit(&mut self, credit: Credit) {
+        self.credit = credit;
+    }
+
+    /// Gives up the credit that it cannot use now and wants to be rid of; the limit that it was asked with.
+    pub(super) fn drained(&mut self) -> Option<u32> {
+        let is_at_end = || {
+            let next = self.reader.next_offset();
+            self.chunk.is_none() && next.is_some_and(|next| next >= self.reader.log().committed_next())
+        };
+        if !self.credit.drain || self.is_paused || self.window() == 0 || !is_at_end() {
+            return None;
+        }
+        self.delivered = self.credit.limit;
+        self.credit.drain = false;
+        Some(self.credit.limit)
+    }
+
+    /// Messages from where it is to the end, about.
+    pub(super) fn available(&self) -> u64 {
+        let next = self.chunk.as_ref().map(|cursor| cursor.offset).or_else(|| self.reader.next_offset());
+        next.map_or(0, |next| self.reader.log().committed_next().saturating_sub(next.max(self.first)))
     }
 
     pub(super) fn standing(&self) -> Standing {
-        match self.credit() {
+        match self.window() {
             0 => Standing::PrefetchFull,
             _ if self.is_paused => Standing::Paused,
             _ => Standing::InLine,
@@ -97,10 +177,11 @@ impl Consumer {
     }
 
     /// Hands out what there is, as far as credit and session go.
-    pub(super) fn serve(&mut self, waker: &Waker, fx: &mut impl Effects) -> Served {
+    pub(super) fn serve(&mut self, now_ms: u64, waker: &Waker, fx: &mut impl Effects) -> Served {
         let mut served = Served::default();
-        while !self.is_paused && self.credit() > 0 {
-            if served.delivered >= TURN_MAX {
+        let mut filtered = 0;
+        while !self.is_paused && self.window() > 0 {
+            if served.delivered >= TURN_MAX || filtered >= FILTERED_MAX {
                 waker.wake_by_ref();
                 break;
             }
@@ -121,26 +202,33 @@ impl Consumer {
                     }
                 }
             }
-            self.fill_run();
+            filtered += self.fill_run(now_ms);
             served.delivered += self.deliver(fx);
         }
         served
     }
 
-    /// Takes messages from the chunk: as many as may be handed out at once.
-    fn fill_run(&mut self) {
-        let credit = self.credit().min(RUN_MAX);
-        let Some(cursor) = &mut self.chunk else { return };
-        let Run { names, items } = &mut self.run;
-        names.clear();
-        items.clear();
+    /// Takes messages from the chunk: as many as may be handed out at once. Returns how many the filter has passed over.
+    fn fill_run(&mut self, now_ms: u64) -> u32 {
+        let window = self.window().min(RUN_MAX);
+        let Some(cursor) = &mut self.chunk else { return 0 };
+        self.run.names.clear();
+        self.run.items.clear();
         let data = cursor.chunk.data();
-        let (mut at, mut offset, mut bytes) = (cursor.at, cursor.offset, 0);
-        while items.len() < credit && bytes < RUN_BYTES {
-            let Some((entry, rest)) = Entry::split(&data[at..]) else { break };
+        let (mut at, mut offset, mut bytes, mut filtered) = (cursor.at, cursor.offset, 0, 0);
+        let mut is_over = false;
+        while self.run.items.len() < window && bytes < RUN_BYTES && filtered < FILTERED_MAX {
+            let Some((entry, rest)) = Entry::split(&data[at..]) else {
+                is_over = true;
+                break;
+            };
             let end = data.len() - rest.len();
-            let sections = match entry {
-                Entry::Message(sections) => sections,
+            let mut wanted = None;
+            match entry {
+                Entry::Message(sections) => {
+                    wanted = (offset >= self.first).then_some((sections, offset));
+                    (at, offset) = (end, offset + 1);
+                }
                 Entry::SubBatch(batch) if batch.compression == Compression::NONE => {
                     // Its messages lie in it like entries.
                     at = end - batch.data.len();
@@ -148,43 +236,28 @@ impl Consumer {
                 }
                 Entry::SubBatch(batch) => {
                     self.unreadable += u64::from(batch.record_count);
-                    offset += u64::from(batch.record_count);
-                    at = end;
-                    if items.is_empty() {
-                        (cursor.at, cursor.offset) = (at, offset);
-                    }
-                    continue;
+                    (at, offset) = (end, offset + u64::from(batch.record_count));
                 }
-            };
-            let this = offset;
-            (at, offset) = (end, offset + 1);
-            if this < self.first {
-                if items.is_empty() {
-                    (cursor.at, cursor.offset) = (at, offset);
-                }
-                continue;
             }
-            let streamed = self.from_stream.message(sections, this);
-            let mut add = |text: &[u8]| {
-                names.extend_from_slice(text);
-                names.len() - text.len()..names.len()
-            };
-            let exchange = add(streamed.exchange);
-            let key = add(streamed.routing_key.unwrap_or_default());
-            let properties = add(streamed.properties);
-            bytes += streamed.body.len() + properties.len();
-            let body = match streamed.body {
-                std::borrow::Cow::Borrowed(body) => {
-                    let start = body.as_ptr() as usize - data.as_ptr() as usize;
-                    Body::Here(start..start + body.len())
+            if let (Some((sections, _)), Some(filter)) = (wanted, &self.spec.filter)
+                && !filter.passes(sections, now_ms)
+            {
+                (wanted, filtered) = (None, filtered + 1);
+            }
+            match wanted {
+                Some((sections, offset)) => {
+                    let streamed = self.converter.message(sections, offset);
+                    bytes += self.run.add(data, streamed, offset, at);
                 }
-                std::borrow::Cow::Owned(body) => Body::Own(body),
-            };
-            items.push(Item { offset: this, exchange, key, properties, body, behind: at });
+                // What was handed out before ends here, or that is said by what is in the run.
+                None if self.run.items.is_empty() => (cursor.at, cursor.offset) = (at, offset),
+                None => self.run.items.last_mut().expect("it is not empty").behind = (at, offset),
+            }
         }
-        if items.is_empty() {
+        if self.run.items.is_empty() && is_over {
             self.chunk = None;
         }
+        filtered
     }
 
     /// Offers the run; returns how many messages were taken.
@@ -212,12 +285,15 @@ impl Consumer {
         drop(deliveries);
         self.is_paused = taken < items.len();
         if let Some(last) = taken.checked_sub(1).and_then(|last| items.get(last)) {
-            (cursor.at, cursor.offset) = (last.behind, last.offset + 1);
+            (cursor.at, cursor.offset) = last.behind;
         }
         if cursor.at >= cursor.chunk.data().len() {
             self.chunk = None;
         }
-        self.unacked += taken as u32;
+        if self.spec.ack_required {
+            self.unacked += taken as u32;
+        }
+        self.delivered = self.delivered.wrapping_add(taken as u32);
         taken as u64
     }
 }

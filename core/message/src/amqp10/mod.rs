@@ -17,7 +17,9 @@ mod values;
 pub use amqp091::in_amqp091;
 pub use deaths::died;
 pub use deliver::{Acquired, encode_head, sections_of};
+pub(crate) use sections::with_last_long;
 pub use sections::{Stored, copies, header, store, stored_body, with_counts};
+pub(crate) use values::map_of;
 pub use values::{push_entry, write_entry};
 
 #[cfg(test)]

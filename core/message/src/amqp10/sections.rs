@@ -108,6 +108,16 @@ pub fn with_counts(properties: &[u8], acquired: u32, failed: u32) -> Vec<u8> {
     })
 }
 
+/// Stored properties with an annotation of this name behind all others: a number in their last eight bytes, for whoever knows it.
+pub(crate) fn with_last_long(properties: &[u8], name: &[u8]) -> Vec<u8> {
+    let stored = Stored::of_properties(properties);
+    rewritten(&stored.header, stored.annotations, &[name], |writer| {
+        writer.symbol(name);
+        // No number that takes fewer bytes.
+        writer.value(&Value::Long(i64::MAX));
+    })
+}
+
 /// Stored properties of this header and these annotations without those of some `names`, and what `more` appends instead.
 pub(super) fn rewritten(
     header: &Header,

@@ -7,7 +7,7 @@ use wire::amqp091::{ArrayBuf, SHORT_STR_BYTES_MAX, TABLE_DEPTH_MAX, Table, Table
 const TEXT_BYTES_MAX: usize = 4096;
 
 /// The map in the value of a section; empty if it is none.
-pub(super) fn map_of(value: &[u8]) -> Map<'_> {
+pub(crate) fn map_of(value: &[u8]) -> Map<'_> {
     Value10::parse(value).ok().and_then(|(value, _)| value.as_map()).unwrap_or(Map::EMPTY)
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::arguments::QueueConfig;
 use crate::body::BodyBuffer;
 use crate::effects::{Effects, GetToken};
+use crate::kind::Kind;
 use crate::machine::{DiskAnswer, Gone, Machine, PublishOutcome};
 use crate::record::SettledRun;
 use crate::service::rest;
@@ -167,6 +168,11 @@ impl Machine for Classic {
         service.expire(store, now_ms, fx);
         service.serve(store, now_ms, fx);
         service.relieve(store, fx);
+        let is_active = service.consumers.activity(consumer);
+        if let Some(is_active) = is_active.filter(|_| service.config.kind == Kind::Quorum) {
+            let available = if is_active { store.ready } else { 0 };
+            fx.credit_news(consumer, CreditNews::Activity { is_active, available });
+        }
         fx.credit_news(consumer, CreditNews::Noted { available: store.ready });
     }
 

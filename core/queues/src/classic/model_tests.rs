@@ -554,6 +554,7 @@ impl History {
             ack_required: ack,
             prefetch,
             by_credit: false,
+            filter: None,
             priority,
             exclusive: false,
             arguments: Box::default(),

@@ -206,6 +206,7 @@ fn consumer(token: u32, prefetch: u32) -> ConsumerSpec {
         ack_required: true,
         prefetch,
         by_credit: false,
+        filter: None,
         priority: 0,
         exclusive: false,
         arguments: Box::default(),

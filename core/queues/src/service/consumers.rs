@@ -65,6 +65,8 @@ pub(crate) struct Consumers {
     is_making_way: bool,
     /// Some consumer may have credit to give up.
     may_drain: bool,
+    /// Consumers by credit that have become the single active one, or are it no more, since that was last told.
+    changes: Vec<(ConsumerId, bool)>,
 }
 
 impl Consumers {
@@ -89,8 +91,27 @@ impl Consumers {
         self.leave_line(active);
         if self.at(active).unacked == 0 {
             (self.single_active, self.is_making_way) = (Some(better), false);
+            self.note_change(active, false);
+            self.note_change(better, true);
             self.join_line(better);
         }
+    }
+
+    fn note_change(&mut self, slot: usize, is_active: bool) {
+        let spec = &self.at(slot).spec;
+        if spec.by_credit {
+            self.changes.push((spec.id, is_active));
+        }
+    }
+
+    /// Takes what has changed: who has become the single active consumer, and who is it no more.
+    pub(crate) fn take_changes(&mut self) -> Vec<(ConsumerId, bool)> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Whether a consumer is the active one of its queue, or the queue has none; `None` of a consumer that is not there.
+    pub(crate) fn activity(&self, id: ConsumerId) -> Option<bool> {
+        self.by_id.get(&id).map(|slot| self.is_active(*slot))
     }
 
     /// Number of consumers.
@@ -151,6 +172,7 @@ impl Consumers {
         self.paused += 1;
         if self.is_single_active && self.single_active.is_none() {
             self.single_active = Some(slot);
+            self.note_change(slot, true);
         }
         self.choose_active();
     }
@@ -168,6 +190,7 @@ impl Consumers {
                 self.order.iter().copied().min_by_key(|slot| Reverse(self.at(*slot).spec.priority));
             self.is_making_way = false;
             if let Some(next) = self.single_active {
+                self.note_change(next, true);
                 self.join_line(next);
             }
         } else {

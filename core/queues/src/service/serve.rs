@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use super::state::Service;
 use crate::body::LARGE_BODY_BYTES;
 use crate::effects::{Effects, GetToken};
+use crate::kind::Kind;
 use crate::store::Store;
 use crate::store::messages::extends;
 use crate::traffic::{CreditNews, Delivery, MessageSeq};
@@ -48,12 +49,22 @@ impl Service {
             store.fetch_head(level, fx);
             break;
         }
+        self.tell_changes(store, fx);
         let nothing_is_left = store.ready == 0 || self.holds_deaths_for_long();
         self.consumers.drain(nothing_is_left, |consumer, limit| {
             fx.credit_news(consumer, CreditNews::Drained { limit });
         });
         store.settle_log(fx);
         self.tally.note_able(self.consumers.next().is_some(), now_ms);
+    }
+
+    /// Tells consumers that they are active now, or are it no more. Quorum queues alone do, as in RabbitMQ.
+    fn tell_changes(&mut self, store: &Store, fx: &mut impl Effects) {
+        let changes = self.consumers.take_changes();
+        for (consumer, is_active) in changes.into_iter().filter(|_| self.config.kind == Kind::Quorum) {
+            let available = if is_active { store.ready } else { 0 };
+            fx.credit_news(consumer, CreditNews::Activity { is_active, available });
+        }
     }
 
     /// One run to one consumer; false when no message was at hand.

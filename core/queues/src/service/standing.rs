@@ -135,6 +135,7 @@ mod tests {
             ack_required: true,
             prefetch: 2,
             by_credit: false,
+            filter: None,
             priority,
             exclusive: false,
             arguments: Box::default(),

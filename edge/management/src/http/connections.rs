@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use broker::{CloseReason, ConnectionControl, ConnectionId, ConnectionInfo, PeerCertificate, TlsSession};
+use broker::{
+    CloseReason, ConnectionControl, ConnectionId, ConnectionInfo, FilterInfo, LinkInfo, PeerCertificate,
+    SessionInfo, TlsSession,
+};
 use serde_json::{Value, json};
 
 use super::auth::{Access, is_administrator, is_monitor};
@@ -52,7 +55,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Get,
         "/api/connections/{name}/sessions",
         Access::Management,
-        "AMQP 1.0 sessions of a connection; there are no such connections.",
+        "Sessions and links of a connection of AMQP 1.0.",
         sessions,
     ),
 ];
@@ -208,6 +211,54 @@ fn close_of_user(call: &Call) -> Answer {
 }
 
 fn sessions(call: &Call) -> Answer {
-    find(call, call.part("name"))?;
-    Err(Problem::bad("connection does not use AMQP 1.0"))
+    let (_, control, _) = find(call, call.part("name"))?;
+    let sessions = control.sessions().ok_or_else(|| Problem::bad("connection does not use AMQP 1.0"))?;
+    listing::one(call, sessions.iter().map(session_object).collect())
+}
+
+fn session_object(session: &SessionInfo) -> Value {
+    json!({
+        "channel_number": session.channel_number,
+        "handle_max": session.handle_max,
+        "next_incoming_id": session.next_incoming_id,
+        "incoming_window": session.incoming_window,
+        "next_outgoing_id": session.next_outgoing_id,
+        "remote_incoming_window": session.remote_incoming_window,
+        "remote_outgoing_window": session.remote_outgoing_window,
+        "outgoing_unsettled_deliveries": session.outgoing_unsettled_deliveries,
+        "incoming_links": session.incoming_links.iter().map(incoming_link).collect::<Vec<_>>(),
+        "outgoing_links": session.outgoing_links.iter().map(outgoing_link).collect::<Vec<_>>(),
+    })
+}
+
+fn incoming_link(link: &LinkInfo) -> Value {
+    json!({
+        "handle": link.handle,
+        "link_name": link.name,
+        "snd_settle_mode": link.settle_mode,
+        "target_address": link.address,
+        "max_message_size": link.max_message_size,
+        "delivery_count": link.delivery_count,
+        "credit": link.credit,
+        "unconfirmed_messages": link.unconfirmed_messages,
+    })
+}
+
+fn outgoing_link(link: &LinkInfo) -> Value {
+    let filter = |filter: &FilterInfo| {
+        let value = table(&filter.value).get("value").cloned();
+        json!({ "name": filter.name, "descriptor": filter.descriptor, "value": value })
+    };
+    json!({
+        "handle": link.handle,
+        "link_name": link.name,
+        "source_address": link.address,
+        "queue_name": link.queue,
+        "send_settled": link.settle_mode == "settled",
+        "max_message_size": link.max_message_size,
+        "filter": link.filters.iter().map(filter).collect::<Vec<_>>(),
+        "delivery_count": link.delivery_count,
+        "credit": link.credit,
+        "consumer_timeout": false,
+    })
 }

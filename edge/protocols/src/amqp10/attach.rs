@@ -12,7 +12,7 @@ use broker::{
     ConsumeRequest, ConsumerId, ConsumerSpec, DeclaredQueue, Kind, Permission, PublishChannel, Queue,
     QueueDeclare, Refused, Resource,
 };
-use message::{Table, TableBuf, Value as Value091};
+use message::{Table, Value as Value091};
 use wire::amqp10::{
     Attach, AttachTarget, DeliveryState, FRAME_HEADER_BYTES, Map, Performative, ReceiverSettleMode, Released,
     Role, SenderSettleMode, Source, Symbol, Symbols, Target, Value, conditions,
@@ -22,7 +22,9 @@ use super::address::{Way, of_queue, parse_source, parse_target};
 use super::confirms::{LinkConfirms, Progress};
 use super::deliver::{LinkFlow, NewOutlet};
 use super::errors::{Failure, Outcome, Trouble};
+use super::filters::{Filters, listed};
 use super::link::{Inlet, LINK_CREDIT_MAX, Link, Receiver};
+use super::listed::{Counts, End, Listed};
 use super::management;
 use super::running::{Attached, Awaited, Running};
 
@@ -30,12 +32,15 @@ const OUTCOMES: &[&str] =
     &["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"];
 const TEMPORARY_QUEUE: &str = "temporary-queue";
 const VOLATILE_QUEUE: &str = "rabbitmq:volatile-queue";
+/// What links that receive from streams offer (AMQP Filter Expressions 1.0, section 2.2).
+const FILTERS: &[&str] = &["AMQP_FILTEX_PROP_V1_0", "AMQP_FILTEX_SQL_V1_0"];
 
 /// Where a link that receives gets its messages, and what its answer says of the source.
 struct Spring {
     queue: Box<[u8]>,
     address: Option<String>,
     is_dynamic: bool,
+    is_stream: bool,
 }
 
 impl Running {
@@ -156,6 +161,8 @@ impl Running {
         };
         publish.enable_confirms(Arc::new(LinkConfirms { sink: self.sink.clone(), place, serial }));
         let delivery_count = attach.initial_delivery_count.unwrap_or(0);
+        let listed = self.listed_inlet(attach, address.as_deref(), place);
+        self.sink.outbox.lock().state().list(channel, attach.handle, listed.clone());
         let inlet = Inlet {
             place,
             way,
@@ -167,15 +174,37 @@ impl Running {
             partial: None,
             is_active: false,
             dynamic,
+            listed,
         };
         self.session(channel).by_handle.insert(attach.handle, Link::Inlet(Box::new(inlet)));
         let max = self.broker.options().message_size_max;
         inlet_answer(attach, target, address.as_deref(), max)
             .encode_frame(channel, self.sink.outbox.lock().bytes());
         let credit = LINK_CREDIT_MAX;
-        let link = LinkFlow { handle: attach.handle, delivery_count, credit, available: None, drain: false };
+        let link = LinkFlow {
+            handle: attach.handle,
+            delivery_count,
+            credit,
+            available: None,
+            drain: false,
+            is_active: None,
+        };
         self.tell_flow(channel, Some(link));
         Ok(())
+    }
+
+    /// What lists say of a link on which the client sends.
+    fn listed_inlet(&self, attach: &Attach<'_>, address: Option<&str>, place: usize) -> Arc<Listed> {
+        let listed = Listed {
+            name: attach.name.into(),
+            address: address.map(Box::from),
+            message_bytes_max: self.broker.options().message_size_max,
+            settle_mode: name_of(attach.snd_settle_mode),
+            end: End::Incoming { place: Some(place) },
+            counts: Counts::default(),
+        };
+        listed.counts.note(attach.initial_delivery_count.unwrap_or(0), LINK_CREDIT_MAX);
+        Arc::new(listed)
     }
 
     /// Whether the client may send there, and whether there is such a node.
@@ -205,21 +234,26 @@ impl Running {
         }
         let Some(spring) = self.spring(&source, made)? else { return self.declare_dynamic(channel, attach) };
         let address = spring.address.as_deref().or(source.address);
+        let filters = Filters::of(source.filter);
         let answered = Source {
             address,
             expiry_policy: if spring.is_dynamic { Symbol(b"link-detach") } else { source.expiry_policy },
             dynamic_node_properties: Map::EMPTY,
-            distribution_mode: Some(Symbol(b"move")),
-            filter: Map::EMPTY,
+            distribution_mode: Some(Symbol(if spring.is_stream { b"copy" } else { b"move" })),
+            filter: Map::from_raw(&filters.effective),
             default_outcome: Some(DeliveryState::Released(Released {})),
             outcomes: if source.outcomes.is_empty() { Symbols::of(OUTCOMES) } else { source.outcomes },
             capabilities: if spring.is_dynamic { Symbols::of(&[TEMPORARY_QUEUE]) } else { Symbols::EMPTY },
             ..source
         };
+        let (listed_address, listed_filters) = (address.map(Box::from), listed(&filters.effective));
         let mut answer = Vec::new();
-        receiver_answer(attach, answered, settled).encode_frame(channel, &mut answer);
+        let offered = Symbols::of(if spring.is_stream { FILTERS } else { &[] });
+        Attach { offered_capabilities: offered, ..receiver_answer(attach, answered, settled) }
+            .encode_frame(channel, &mut answer);
         let (token, outlet) = self.add_outlet(channel, attach, settled, false);
-        let spec = self.consumer_spec(channel, attach, token, settled);
+        let spec =
+            ConsumerSpec { ack_required: !settled, ..self.consumer_spec(channel, attach, token, filters) };
         let request = ConsumeRequest { queue: &spring.queue, spec };
         let consumed = self.broker.consume(&self.principal, request, self.sink.clone());
         let (queue, mut call) = match consumed {
@@ -230,16 +264,16 @@ impl Running {
             }
         };
         self.settlements.attach(outlet, queue.clone(), Some(self.consumer(token)));
+        let listed = Arc::new(Listed {
+            name: attach.name.into(),
+            address: listed_address,
+            message_bytes_max: attach.max_message_size.unwrap_or(0),
+            settle_mode: if settled { "settled" } else { "unsettled" },
+            end: End::Outgoing { outlet: Some(outlet), queue: spring.queue.clone(), filters: listed_filters },
+            counts: Counts::default(),
+        });
         let dynamic = spring.is_dynamic.then_some(spring.queue);
-        let receiver = Attached {
-            channel,
-            handle: attach.handle,
-            token,
-            outlet,
-            dynamic,
-            name: attach.name.to_owned(),
-            answer,
-        };
+        let receiver = Attached { channel, handle: attach.handle, token, outlet, dynamic, listed, answer };
         match std::future::Future::poll(Pin::new(&mut call), &mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => self.consumed(&queue, receiver, result),
             Poll::Pending => self.awaited = Some(Awaited::Consumed { call, queue, receiver }),
@@ -247,8 +281,8 @@ impl Running {
         Ok(())
     }
 
-    fn consumer_spec(&self, channel: u16, attach: &Attach<'_>, token: u32, settled: bool) -> ConsumerSpec {
-        let mut arguments = TableBuf::new();
+    fn consumer_spec(&self, channel: u16, attach: &Attach<'_>, token: u32, filters: Filters) -> ConsumerSpec {
+        let Filters { mut arguments, wanted, .. } = filters;
         let mut priority = 0;
         if let Some(Value::Int(wanted)) = attach.properties.get("rabbitmq:priority") {
             priority = i64::from(wanted);
@@ -258,9 +292,10 @@ impl Running {
             id: ConsumerId { connection: self.principal.connection, token },
             tag: attach.handle.to_string().into_bytes().into(),
             channel,
-            ack_required: !settled,
+            ack_required: true,
             prefetch: 0,
             by_credit: true,
+            filter: wanted,
             priority,
             exclusive: false,
             arguments: arguments.into_raw().into(),
@@ -280,11 +315,11 @@ impl Running {
 
     /// The queue has taken a consumer, or refused it.
     pub(crate) fn consumed(&mut self, queue: &Arc<Queue>, receiver: Attached, result: Result<(), Refused>) {
-        let Attached { channel, handle, token, outlet, dynamic, name, answer } = receiver;
+        let Attached { channel, handle, token, outlet, dynamic, listed, answer } = receiver;
         if let Err(refused) = result {
             self.sink.outbox.lock().state().remove_outlet(outlet, |_| ());
             self.settlements.forget(outlet);
-            let attach = Attach { name: &name, handle, ..BARE };
+            let attach = Attach { name: &listed.name, handle, ..BARE };
             match Failure::from(refused) {
                 Failure::Link(trouble) => self.refuse(channel, &attach, &trouble),
                 Failure::Session(trouble) | Failure::Connection(trouble) => self.end_with(channel, &trouble),
@@ -301,6 +336,7 @@ impl Running {
             if let Some(session) = side.session(channel) {
                 session.consumer_count += 1;
             }
+            side.list(channel, handle, listed);
         }
         let receiver = Receiver { token, outlet, reply_address: None, dynamic };
         let session = self.session(channel);
@@ -318,23 +354,22 @@ impl Running {
                 let text = format!("Dynamic source not supported: {source:?}");
                 return Err(Failure::link(conditions::NOT_IMPLEMENTED, text));
             }
-            return Ok(made.map(|queue| Spring { address: Some(of_queue(&queue)), queue, is_dynamic: true }));
+            let address = |queue: &[u8]| Some(of_queue(queue));
+            return Ok(made.map(|queue| Spring {
+                address: address(&queue),
+                queue,
+                is_dynamic: true,
+                is_stream: false,
+            }));
         }
         check_outcomes(source)?;
         let address = source.address.unwrap_or_default();
         let queue = parse_source(address).ok_or_else(|| bad_address(address))?;
-        match self.principal.vhost.queue(&queue) {
-            None => {
-                return Err(Refused::NotFound(Resource::queue(self.principal.vhost.name(), &queue)).into());
-            }
-            // Its consumers are served by prefetch only.
-            Some(found) if found.queue_kind() == Kind::Stream => {
-                let text = "links that receive from a stream are not supported yet";
-                return Err(Failure::link(conditions::NOT_IMPLEMENTED, text));
-            }
-            Some(_) => {}
-        }
-        Ok(Some(Spring { queue, address: None, is_dynamic: false }))
+        let Some(found) = self.principal.vhost.queue(&queue) else {
+            return Err(Refused::NotFound(Resource::queue(self.principal.vhost.name(), &queue)).into());
+        };
+        let is_stream = found.queue_kind() == Kind::Stream;
+        Ok(Some(Spring { queue, address: None, is_dynamic: false, is_stream }))
     }
 
     /// Direct reply-to: a link without a queue.
@@ -356,6 +391,15 @@ impl Running {
         if let Some(outlet) = output.state().outlet(outlet) {
             outlet.announced = true;
         }
+        let listed = Listed {
+            name: attach.name.into(),
+            address: Some(node.as_str().into()),
+            message_bytes_max: attach.max_message_size.unwrap_or(0),
+            settle_mode: "settled",
+            end: End::Outgoing { outlet: Some(outlet), queue: address.clone(), filters: Vec::new() },
+            counts: Counts::default(),
+        };
+        output.state().list(channel, attach.handle, Arc::new(listed));
         drop(output);
         let receiver = Receiver { token, outlet, reply_address: Some(address), dynamic: None };
         self.session(channel).by_handle.insert(attach.handle, Link::Receiver(receiver));
@@ -469,6 +513,14 @@ fn check_outcomes(source: &Source<'_>) -> Outcome {
     }
     let text = format!("Outcomes not supported: [{}]", unknown.join(","));
     Err(Failure::link(conditions::NOT_IMPLEMENTED, text))
+}
+
+const fn name_of(mode: SenderSettleMode) -> &'static str {
+    match mode {
+        SenderSettleMode::Unsettled => "unsettled",
+        SenderSettleMode::Settled => "settled",
+        SenderSettleMode::Mixed => "mixed",
+    }
 }
 
 fn bad_address(address: &str) -> Failure {

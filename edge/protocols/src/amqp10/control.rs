@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use broker::{
     ChannelInfo, CloseReason, ConnectionControl, ConnectionInfo, ConnectionMemory, ConnectionTotals,
+    SessionInfo,
 };
 use parking_lot::Mutex;
 
 use super::deliver::Deliveries;
+use super::listed::session_info;
 use crate::moved::Moved;
 use crate::outbox::{Outbox, OutputBytes};
 
@@ -105,6 +107,12 @@ impl ConnectionControl for Control {
                 ..ChannelInfo::default()
             })
             .collect()
+    }
+
+    fn sessions(&self) -> Option<Vec<SessionInfo>> {
+        let mut output = self.outbox.lock();
+        let side: &Deliveries = output.state();
+        Some(side.sessions().map(|(channel, session)| session_info(channel, session, side)).collect())
     }
 
     fn totals(&self) -> ConnectionTotals {

@@ -6,6 +6,7 @@
 //! A message that needs more frames than the client's window has room for is held, with all that must follow it, until the client opens its
 //! window; nothing else of the session is delivered meanwhile. So a session holds one message at most.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,6 +17,7 @@ use message::amqp10::{Acquired, encode_head};
 use wire::amqp10::{Flow, Map, Transfer, encode_delivery};
 
 use super::confirms::Progress;
+use super::listed::Listed;
 use crate::outbox::{Outbox, Output};
 use crate::unacked::{Entry, Unacked};
 
@@ -39,6 +41,8 @@ pub(crate) struct Outlet {
     pub(crate) limit: u32,
     /// The client wants to know where its link is.
     pub(crate) echo: bool,
+    /// What the client was told of it being the active consumer of its queue.
+    is_active: Option<bool>,
     /// The attach is answered.
     pub(crate) announced: bool,
     paused: bool,
@@ -78,6 +82,12 @@ pub(crate) struct SessionOutput {
     /// What flow frames say of the other direction: as it was after the latest read.
     pub(crate) next_incoming_id: u32,
     pub(crate) incoming_window: u32,
+    /// Highest handle.
+    pub(crate) handle_max: u32,
+    /// Transfer frames that the client has announced.
+    pub(crate) remote_outgoing_window: u32,
+    /// Its links by handle, for lists.
+    pub(crate) listed: BTreeMap<u32, Arc<Listed>>,
     pub(crate) consumer_count: usize,
     counted: TrafficTotals,
 }
@@ -90,6 +100,13 @@ pub(crate) struct LinkFlow {
     pub(crate) credit: u32,
     pub(crate) available: Option<u64>,
     pub(crate) drain: bool,
+    /// Tells whether the link is the active consumer of its queue.
+    pub(crate) is_active: Option<bool>,
+}
+
+/// Entries of the properties that tell whether a link is the active consumer.
+const fn activity(is_active: bool) -> &'static [u8] {
+    if is_active { b"\xa3\x0frabbitmq:active\x41" } else { b"\xa3\x0frabbitmq:active\x42" }
 }
 
 impl SessionOutput {
@@ -104,6 +121,9 @@ impl SessionOutput {
             held_by: 0,
             next_incoming_id,
             incoming_window,
+            handle_max: 0,
+            remote_outgoing_window: 0,
+            listed: BTreeMap::new(),
             consumer_count: 0,
             counted: TrafficTotals::default(),
         }
@@ -129,7 +149,9 @@ impl SessionOutput {
                 .map(|count| u32::try_from(count).unwrap_or(u32::MAX)),
             drain: link.is_some_and(|link| link.drain),
             echo: false,
-            properties: Map::EMPTY,
+            properties: link
+                .and_then(|link| link.is_active)
+                .map_or(Map::EMPTY, |is_active| Map::from_raw(activity(is_active))),
         };
         let holds = self.is_holding() && link.is_some();
         flow.encode_frame(channel, if holds { &mut self.held } else { out });
@@ -280,6 +302,7 @@ impl Deliveries {
             delivery_count: 0,
             limit: 0,
             echo: false,
+            is_active: None,
             announced: false,
             paused: false,
             oversize: None,
@@ -293,6 +316,30 @@ impl Deliveries {
     /// A link that receives.
     pub(crate) fn outlet(&mut self, index: u32) -> Option<&mut Outlet> {
         self.outlets.get_mut(index as usize)?.as_mut()
+    }
+
+    /// As [`Self::outlet`], to look at it.
+    pub(crate) fn outlet_at(&self, index: u32) -> Option<&Outlet> {
+        self.outlets.get(index as usize)?.as_ref()
+    }
+
+    /// As [`Self::progress`], to look at it.
+    pub(crate) fn progress_at(&self, place: usize) -> Option<&Progress> {
+        self.inlets.get(place)?.as_ref()
+    }
+
+    /// Lists a link of a session, as long as it is there.
+    pub(crate) fn list(&mut self, channel: u16, handle: u32, listed: Arc<Listed>) {
+        if let Some(session) = self.session(channel) {
+            session.listed.insert(handle, listed);
+        }
+    }
+
+    /// A link is there no more.
+    pub(crate) fn unlist(&mut self, channel: u16, handle: u32) {
+        if let Some(session) = self.session(channel) {
+            session.listed.remove(&handle);
+        }
     }
 
     /// A link that receives ends: its unsettled deliveries go to `each`, and what is held of it is dropped.
@@ -370,7 +417,8 @@ impl Deliveries {
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         let session = |session: &SessionOutput| {
-            size_of::<SessionOutput>() + session.unacked.heap_bytes() + session.held.capacity()
+            let listed = session.listed.values().map(|listed| listed.heap_bytes()).sum::<usize>();
+            size_of::<SessionOutput>() + session.unacked.heap_bytes() + session.held.capacity() + listed
         };
         self.sessions.iter().flatten().map(|open| session(open)).sum::<usize>()
             + self.outlets.capacity() * size_of::<Option<Outlet>>()
@@ -442,12 +490,34 @@ impl broker::ConsumerSink for Sink {
                     credit: outlet.credit(),
                     available: Some(available),
                     drain: false,
+                    is_active: None,
                 },
                 CreditNews::Noted { .. } => return,
+                CreditNews::Activity { is_active, available } => {
+                    if outlet.is_active.replace(is_active) == Some(is_active) {
+                        return;
+                    }
+                    outlet.echo = false;
+                    LinkFlow {
+                        handle,
+                        delivery_count: outlet.delivery_count,
+                        credit: outlet.credit(),
+                        available: Some(available),
+                        drain: false,
+                        is_active: Some(is_active),
+                    }
+                }
                 CreditNews::Drained { limit } => {
                     outlet.delivery_count = limit;
                     let credit = outlet.credit();
-                    LinkFlow { handle, delivery_count: limit, credit, available: Some(0), drain: true }
+                    LinkFlow {
+                        handle,
+                        delivery_count: limit,
+                        credit,
+                        available: Some(0),
+                        drain: true,
+                        is_active: None,
+                    }
                 }
             };
             if let Some(session) = side.session(channel) {
@@ -570,7 +640,14 @@ mod tests {
         let whole = out.clone();
         session.sent(9, 0, frames, &mut out);
         assert!(session.is_holding() && session.window == 0 && session.next_outgoing_id == 2);
-        let flow = LinkFlow { handle: 1, delivery_count: 1, credit: 0, available: None, drain: true };
+        let flow = LinkFlow {
+            handle: 1,
+            delivery_count: 1,
+            credit: 0,
+            available: None,
+            drain: true,
+            is_active: None,
+        };
         session.flow(3, Some(flow), &mut out);
         session.release_held(&mut out);
         assert!(session.is_holding());

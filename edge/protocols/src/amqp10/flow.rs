@@ -31,7 +31,14 @@ impl Running {
             Some(Link::Inlet(inlet)) => {
                 let (delivery_count, credit) = (inlet.delivery_count, inlet.credit);
                 if flow.echo {
-                    let link = LinkFlow { handle, delivery_count, credit, available: None, drain: false };
+                    let link = LinkFlow {
+                        handle,
+                        delivery_count,
+                        credit,
+                        available: None,
+                        drain: false,
+                        is_active: None,
+                    };
                     self.tell_flow(channel, Some(link));
                 }
                 Ok(())
@@ -63,6 +70,7 @@ impl Running {
         let window = seen.wrapping_add(flow.incoming_window).wrapping_sub(next);
         // What was sent meanwhile may have used up more than there is.
         let under_way = next.wrapping_sub(seen);
+        session.remote_outgoing_window = flow.outgoing_window;
         session.window = if under_way > flow.incoming_window { 0 } else { window };
         session.release_held(bytes);
         self.has_freed_window = true;
@@ -88,7 +96,14 @@ impl Running {
             let is_told = std::mem::take(&mut outlet.echo) || flow.drain;
             let (channel, handle, delivery_count) = (outlet.channel, outlet.handle, outlet.delivery_count);
             let credit = outlet.credit();
-            let link = LinkFlow { handle, delivery_count, credit, available: Some(0), drain: flow.drain };
+            let link = LinkFlow {
+                handle,
+                delivery_count,
+                credit,
+                available: Some(0),
+                drain: flow.drain,
+                is_active: None,
+            };
             if let Some(session) = side.session(channel).filter(|_| is_told) {
                 session.flow(channel, Some(link), bytes);
             }
@@ -163,8 +178,15 @@ impl Running {
         inlet.credit = LINK_CREDIT_MAX;
         inlet.is_active = false;
         let delivery_count = inlet.delivery_count;
-        let link =
-            LinkFlow { handle, delivery_count, credit: LINK_CREDIT_MAX, available: None, drain: false };
+        inlet.listed.counts.note(delivery_count, inlet.credit);
+        let link = LinkFlow {
+            handle,
+            delivery_count,
+            credit: LINK_CREDIT_MAX,
+            available: None,
+            drain: false,
+            is_active: None,
+        };
         self.tell_flow(channel, Some(link));
         true
     }

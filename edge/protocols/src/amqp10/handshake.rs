@@ -114,12 +114,14 @@ pub(crate) fn vhost_of<'a>(settings: &'a Settings, open: &Open<'a>) -> &'a str {
     open.hostname.and_then(|host| host.strip_prefix("vhost:")).unwrap_or(&settings.default_vhost)
 }
 
-/// Appends the server's open frame.
-pub(crate) fn encode_open(settings: &Settings, limits: &Limits, cluster_name: &str, out: &mut Vec<u8>) {
+/// Appends the server's open frame. RabbitMQ's own clients look for the name of the node in it.
+pub(crate) fn encode_open(settings: &Settings, limits: &Limits, broker: &Broker, out: &mut Vec<u8>) {
+    let cluster_name = broker.cluster_name();
     let mut properties = Vec::new();
     Writer::new(&mut properties).map(|writer| {
         let texts = [
-            ("cluster_name", cluster_name),
+            ("cluster_name", &*cluster_name),
+            ("node", &broker.options().node_name),
             ("copyright", "Copyright (c) 2026 the Warren authors"),
             ("information", "Licensed under the Apache License 2.0"),
             ("platform", &settings.platform),
@@ -138,7 +140,7 @@ pub(crate) fn encode_open(settings: &Settings, limits: &Limits, cluster_name: &s
     };
     let idle_ms = u32::from(settings.heartbeat_s) * 500;
     let open = Open {
-        container_id: cluster_name,
+        container_id: &cluster_name,
         hostname: None,
         max_frame_size: settings.frame_size_max,
         channel_max: limits.channel_max,

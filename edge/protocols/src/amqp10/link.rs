@@ -1,11 +1,13 @@
 //! Links and sessions as the connection's task sees them. Refuses to know what is done with them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use broker::{ChannelPermit, PublishChannel};
 use wire::amqp10::{SenderSettleMode, Transfer};
 
 use super::address::Way;
+use super::listed::Listed;
 use super::management::Half;
 
 /// Credit of a link that sends; renewed at half.
@@ -32,6 +34,7 @@ pub(crate) struct Inlet {
     pub(crate) is_active: bool,
     /// The queue that goes with it.
     pub(crate) dynamic: Option<Box<[u8]>>,
+    pub(crate) listed: Arc<Listed>,
 }
 
 /// The beginning of a message.

@@ -5,16 +5,18 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use wire::amqp10::{
-    Attach, AttachTarget, Flow, Map, ReceiverSettleMode, Role, SectionError, Sections, SenderSettleMode,
+    Attach, AttachTarget, Flow, Map, ReceiverSettleMode, Role, SectionCursor, Sections, SenderSettleMode,
     Symbols, Transfer, Value, conditions, encode_delivery,
 };
 
 use super::deliver::LinkFlow;
 use super::errors::{Failure, Outcome};
 use super::link::Link;
+use super::listed::{Counts, End, Listed};
 use super::running::{Awaited, Running};
 
 pub(crate) mod answer;
@@ -39,6 +41,13 @@ pub(crate) struct Half {
     pub(crate) credit: u32,
     /// Largest message that the client takes, bytes; 0 is any.
     message_bytes_max: u64,
+    listed: Arc<Listed>,
+}
+
+impl Half {
+    fn note(&self) {
+        self.listed.counts.note(self.delivery_count, self.credit);
+    }
 }
 
 /// An answer that is not known yet.
@@ -79,13 +88,31 @@ impl Running {
             let text = format!("received invalid attach for management link pair {}", attach.name);
             return Err(Failure::link(conditions::PRECONDITION_FAILED, text));
         }
+        let end = match is_request {
+            true => End::Incoming { place: None },
+            false => End::Outgoing { outlet: None, queue: Box::default(), filters: Vec::new() },
+        };
+        let listed = Arc::new(Listed {
+            name: attach.name.into(),
+            address: Some(NODE.into()),
+            message_bytes_max: match is_request {
+                true => self.broker.options().message_size_max,
+                false => attach.max_message_size.unwrap_or(0),
+            },
+            settle_mode: "settled",
+            end,
+            counts: Counts::default(),
+        });
+        self.sink.outbox.lock().state().list(channel, attach.handle, listed.clone());
         let half = Half {
+            listed,
             name: attach.name.into(),
             delivery_count: if is_request { attach.initial_delivery_count.unwrap_or(0) } else { 0 },
             credit: if is_request { CREDIT_MAX } else { 0 },
             message_bytes_max: attach.max_message_size.unwrap_or(0),
         };
         let delivery_count = half.delivery_count;
+        half.note();
         let answer = Attach {
             role: if is_request { Role::Receiver } else { Role::Sender },
             snd_settle_mode: SenderSettleMode::Settled,
@@ -111,7 +138,14 @@ impl Running {
     }
 
     fn grant(&mut self, channel: u16, handle: u32, delivery_count: u32) {
-        let link = LinkFlow { handle, delivery_count, credit: CREDIT_MAX, available: None, drain: false };
+        let link = LinkFlow {
+            handle,
+            delivery_count,
+            credit: CREDIT_MAX,
+            available: None,
+            drain: false,
+            is_active: None,
+        };
         self.tell_flow(channel, Some(link));
     }
 
@@ -126,9 +160,17 @@ impl Running {
         if flow.drain {
             half.delivery_count = half.delivery_count.wrapping_add(std::mem::take(&mut half.credit));
         }
+        half.note();
         let (delivery_count, credit) = (half.delivery_count, half.credit);
         if flow.echo || flow.drain {
-            let link = LinkFlow { handle, delivery_count, credit, available: Some(0), drain: flow.drain };
+            let link = LinkFlow {
+                handle,
+                delivery_count,
+                credit,
+                available: Some(0),
+                drain: flow.drain,
+                is_active: None,
+            };
             self.tell_flow(channel, Some(link));
         }
     }
@@ -158,6 +200,7 @@ impl Running {
         if is_due {
             half.credit = CREDIT_MAX;
         }
+        half.note();
         let mut answers = session.by_handle.iter().filter_map(|(handle, link)| match link {
             Link::Answers(half) if half.name == name => Some((*handle, half.credit)),
             _ => None,
@@ -177,13 +220,9 @@ impl Running {
             self.grant(channel, transfer.handle, delivery_count);
         }
         self.submit();
-        // Some clients leave the body out where there is nothing to say.
-        let with_body = [payload, NO_BODY].concat();
-        let sections = match Sections::scan(payload) {
-            Err(SectionError::NoBody) => Sections::scan(&with_body),
-            scanned => scanned,
-        };
-        let Some(sections) = sections.ok().filter(|sections| sections.validate().is_ok()) else {
+        let message = in_order(payload).unwrap_or_default();
+        let sections = Sections::scan(&message).ok();
+        let Some(sections) = sections.filter(|sections| sections.validate().is_ok()) else {
             return refuse(conditions::DECODE_ERROR, "failed to parse a request to the management node");
         };
         let reply_to = ReplyTo::of(&sections);
@@ -231,6 +270,7 @@ impl Running {
         }
         half.delivery_count = half.delivery_count.wrapping_add(1);
         half.credit = half.credit.saturating_sub(1);
+        half.note();
         let mut output = self.sink.outbox.lock();
         let (bytes, side, _) = output.parts();
         let frame_size_max = side.frame_size_max;
@@ -249,7 +289,35 @@ impl Running {
     }
 }
 
+/// The sections of a request in the order in which they must stand, and with a body. Where there is nothing to say clients leave it out, or put
+/// it in front of the properties; RabbitMQ takes both.
+fn in_order(payload: &[u8]) -> Option<Vec<u8>> {
+    let mut sections = SectionCursor::new(payload).collect::<Result<Vec<_>, _>>().ok()?;
+    sections.sort_by_key(|section| section.kind);
+    let mut message = Vec::with_capacity(payload.len() + NO_BODY.len());
+    sections.iter().for_each(|section| message.extend_from_slice(section.raw));
+    if !sections.iter().any(|section| section.kind.is_body()) {
+        message.extend_from_slice(NO_BODY);
+    }
+    Some(message)
+}
+
 /// A call that is asked again until it answers.
 fn poll<T: Unpin>(call: &mut broker::Call<T>, cx: &mut Context<'_>) -> Poll<T> {
     Future::poll(Pin::new(call), cx)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_may_have_its_body_in_front_or_none() {
+        let properties: &[u8] = &[0x00, 0x53, 0x73, 0x45];
+        let ordered = [properties, NO_BODY].concat();
+        assert_eq!(in_order(properties), Some(ordered.clone()));
+        assert_eq!(in_order(&[NO_BODY, properties].concat()), Some(ordered.clone()));
+        assert_eq!(in_order(&ordered), Some(ordered));
+        assert_eq!(in_order(b"no sections"), None);
+    }
 }

@@ -180,6 +180,7 @@ impl Running {
         let inlet = self.session(channel).inlet(handle).expect("publishing ends no link");
         inlet.credit -= 1;
         inlet.delivery_count = inlet.delivery_count.wrapping_add(1);
+        inlet.listed.counts.note(inlet.delivery_count, inlet.credit);
         let place = inlet.place;
         if !std::mem::replace(&mut inlet.is_active, true) {
             self.active.push((channel, handle));

@@ -13,6 +13,7 @@ impl Running {
     /// A detach frame.
     pub(crate) fn detach(&mut self, channel: u16, detach: &Detach<'_>) {
         let Some(link) = self.session(channel).by_handle.remove(&detach.handle) else { return };
+        self.sink.outbox.lock().state().unlist(channel, detach.handle);
         self.submit();
         let calls = self.release_link(channel, link);
         let mut answer = Vec::new();
@@ -24,6 +25,7 @@ impl Running {
     /// Gives back what a link holds; whoever calls this tells the client.
     pub(crate) fn detach_quietly(&mut self, channel: u16, handle: u32) {
         if let Some(link) = self.session(channel).by_handle.remove(&handle) {
+            self.sink.outbox.lock().state().unlist(channel, handle);
             self.submit();
             drop(self.release_link(channel, link));
         }

@@ -14,6 +14,7 @@ use wire::amqp10::{Begin, Frame, Map, Performative, Symbols, conditions, decode_
 use super::deliver::{OUTGOING_WINDOW, SessionOutput, Sink};
 use super::errors::{Failure, Outcome, Trouble};
 use super::link::{INCOMING_WINDOW_MAX, Links, SessionState};
+use super::listed::Listed;
 use super::management::Request;
 use super::settings::Settings;
 use crate::budget::Share;
@@ -42,7 +43,7 @@ pub(crate) struct Attached {
     pub(crate) token: u32,
     pub(crate) outlet: u32,
     pub(crate) dynamic: Option<Box<[u8]>>,
-    pub(crate) name: String,
+    pub(crate) listed: Arc<Listed>,
     /// The answer, if the queue takes the consumer.
     pub(crate) answer: Vec<u8>,
 }
@@ -184,7 +185,8 @@ impl Running {
         self.sessions[at] = Some(Box::new(links));
         let mut output = self.sink.outbox.lock();
         let (bytes, side, _) = output.parts();
-        let session = SessionOutput::new(begin.next_outgoing_id, incoming_window, begin.incoming_window);
+        let mut session = SessionOutput::new(begin.next_outgoing_id, incoming_window, begin.incoming_window);
+        (session.handle_max, session.remote_outgoing_window) = (handle_max, begin.outgoing_window);
         side.open_session(channel, session);
         let answer = Begin {
             remote_channel: Some(channel),

@@ -335,7 +335,7 @@ impl Session {
             opened.map_err(|error| Failure::Connection(handshake::open_trouble(&error, &name, &vhost)))?;
         let mut output = self.outbox.lock();
         output.state().frame_size_max = self.limits.frame_size_max;
-        handshake::encode_open(&self.settings, &self.limits, &self.broker.cluster_name(), output.bytes());
+        handshake::encode_open(&self.settings, &self.limits, &self.broker, output.bytes());
         drop(output);
         self.running = Some(Box::new(Running {
             broker: self.broker.clone(),
@@ -400,8 +400,7 @@ impl Session {
         let mut output = self.outbox.lock();
         if self.phase == Phase::Opening {
             // A close frame must not come before the open frame.
-            let cluster_name = self.broker.cluster_name();
-            handshake::encode_open(&self.settings, &self.limits, &cluster_name, output.bytes());
+            handshake::encode_open(&self.settings, &self.limits, &self.broker, output.bytes());
         }
         if is_open {
             trouble.encode_close(output.bytes());

@@ -220,6 +220,7 @@ impl Retainer {
             priority: 0,
             exclusive: true,
             by_credit: false,
+            filter: None,
             arguments: Box::default(),
         };
         let (queue, call) =

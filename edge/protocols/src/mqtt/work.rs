@@ -124,6 +124,7 @@ impl Work {
             priority: 0,
             exclusive: false,
             by_credit: false,
+            filter: None,
             arguments: Box::default(),
         };
         let request = ConsumeRequest { queue: name.as_bytes(), spec };

@@ -69,6 +69,7 @@ impl Flood {
             ack_required: false,
             prefetch: 0,
             by_credit: false,
+            filter: None,
             priority: 0,
             exclusive: false,
             arguments: Box::default(),

@@ -231,6 +231,7 @@ impl Site<'_> {
             ack_required: true,
             prefetch: 0,
             by_credit: false,
+            filter: None,
             priority: 0,
             exclusive: false,
             arguments: Box::default(),

@@ -1,7 +1,7 @@
 //! The cell of a stream: what is confirmed is committed and there after a power cut, also when the declaration was not durable at first;
 //! consumers read on where they say.
 
-use message::TableBuf;
+use message::{Filter, TableBuf};
 use platform::{SimClock, SimDisk};
 use streamlog::Seek;
 
@@ -47,9 +47,21 @@ fn publish(broker: &Broker, principal: &Principal, bodies: &[String]) -> Arc<Tol
 }
 
 fn consume(broker: &Broker, principal: &Principal, offset: i64, prefetch: u32) -> (Arc<Queue>, Arc<Told>) {
-    let (told, mut arguments) = (Arc::<Told>::default(), TableBuf::new());
+    attach(broker, principal, spec(principal, offset, prefetch))
+}
+
+fn attach(broker: &Broker, principal: &Principal, spec: ConsumerSpec) -> (Arc<Queue>, Arc<Told>) {
+    let (id, told) = (spec.id, Arc::<Told>::default());
+    let request = ConsumeRequest { queue: b"s", spec };
+    let (queue, _) = broker.consume(principal, request, told.clone()).expect("streams take it");
+    queue.resume(id);
+    (queue, told)
+}
+
+fn spec(principal: &Principal, offset: i64, prefetch: u32) -> ConsumerSpec {
+    let mut arguments = TableBuf::new();
     arguments.push_i64("x-stream-offset", offset);
-    let spec = ConsumerSpec {
+    ConsumerSpec {
         id: ConsumerId { connection: principal.connection, token: 1 },
         tag: b"tag"[..].into(),
         channel: 1,
@@ -58,13 +70,9 @@ fn consume(broker: &Broker, principal: &Principal, offset: i64, prefetch: u32) -
         priority: 0,
         exclusive: false,
         by_credit: false,
+        filter: None,
         arguments: arguments.as_table().raw().into(),
-    };
-    let id = spec.id;
-    let request = ConsumeRequest { queue: b"s", spec };
-    let (queue, _) = broker.consume(principal, request, told.clone()).expect("streams take it");
-    queue.resume(id);
-    (queue, told)
+    }
 }
 
 #[test]
@@ -144,4 +152,62 @@ fn prefetch_is_credit_and_a_deleted_stream_cancels_its_consumers() {
     assert_eq!(*told.cancelled.lock(), [1]);
     assert!(log.check().is_err() && log.append().is_err());
     assert_eq!(declare(&broker, &principal, "s").stream_log().expect("a new one").committed_next(), 0);
+}
+
+#[test]
+fn a_consumer_by_credit_gets_what_it_asks_for_and_its_drain_is_answered_at_the_end() {
+    let (broker, mut driver, principal, _) = driven();
+    declare(&broker, &principal, "s");
+    let bodies: Vec<String> = (0..30).map(|nth| nth.to_string()).collect();
+    publish(&broker, &principal, &bodies);
+    driver.run_until_idle();
+    let spec = ConsumerSpec { by_credit: true, ack_required: false, ..spec(&principal, 10, 0) };
+    let id = spec.id;
+    let (queue, told) = attach(&broker, &principal, spec);
+    driver.run_until_idle();
+    let seqs = || told.delivered.lock().iter().map(|(seq, _)| seq.0).collect::<Vec<_>>();
+    assert!(seqs().is_empty(), "without credit nothing comes");
+    queue.credit(id, Credit { limit: 5, drain: false });
+    driver.run_until_idle();
+    assert_eq!(seqs(), (10..15).collect::<Vec<_>>());
+    assert_eq!(*told.credit_news.lock(), [CreditNews::Noted { available: 15 }]);
+    queue.settle(SettleHow::Ack, &[SettleRun { consumer: Some(id), first: MessageSeq(10), count: 5 }]);
+    queue.credit(id, Credit { limit: 5, drain: true });
+    driver.run_until_idle();
+    assert_eq!(seqs().len(), 5, "settling gives no credit, and there is none to give up");
+    queue.credit(id, Credit { limit: 100, drain: true });
+    driver.run_until_idle();
+    assert_eq!(seqs(), (10..30).collect::<Vec<_>>());
+    let drained = CreditNews::Drained { limit: 100 };
+    assert_eq!(told.credit_news.lock().iter().filter(|news| **news == drained).count(), 1);
+    publish(&broker, &principal, &bodies);
+    driver.run_until_idle();
+    assert_eq!(seqs().len(), 20, "what was given up is gone");
+    queue.credit(id, Credit { limit: 101, drain: false });
+    driver.run_until_idle();
+    assert_eq!(seqs().len(), 21);
+}
+
+#[test]
+fn a_filter_passes_messages_over_without_using_credit() {
+    let (broker, mut driver, principal, _) = driven();
+    declare(&broker, &principal, "s");
+    let bodies: Vec<String> = (0..10_000).map(|nth| nth.to_string()).collect();
+    publish(&broker, &principal, &bodies);
+    driver.run_until_idle();
+    let filter = |text: &str| Some(Arc::new(Filter::Sql(message::Sql::compile(text).expect("it is one"))));
+    for (text, count) in [("p.subject IS NOT NULL", 0), ("header.priority = 4", 10_000)] {
+        let filter = filter(text);
+        let spec = ConsumerSpec { by_credit: true, filter, ..spec(&principal, 0, 0) };
+        let id = spec.id;
+        let (queue, told) = attach(&broker, &principal, spec);
+        queue.credit(id, Credit { limit: 20_000, drain: true });
+        driver.run_until_idle();
+        let seqs: Vec<u64> = told.delivered.lock().iter().map(|(seq, _)| seq.0).collect();
+        assert_eq!(seqs, (0..count).collect::<Vec<_>>(), "{text}");
+        let drained = CreditNews::Drained { limit: 20_000 };
+        assert_eq!(told.credit_news.lock().iter().filter(|news| **news == drained).count(), 1, "{text}");
+        drop(queue.cancel(id));
+        driver.run_until_idle();
+    }
 }

@@ -175,6 +175,8 @@ pub(super) fn spec(from: &mut Fields) -> Option<ConsumerSpec> {
         channel,
         ack_required: flags & 1 != 0,
         by_credit: flags & 2 != 0,
+        // Only streams filter, and those are used on their own node.
+        filter: None,
         exclusive: flags & 4 != 0,
         prefetch,
         priority,
@@ -328,6 +330,8 @@ pub(super) fn put_news(out: &mut BytesMut, news: News) {
         News::Cancelled => (0, 0),
         News::Credit(CreditNews::Noted { available }) => (1, available),
         News::Credit(CreditNews::Drained { limit }) => (2, limit.into()),
+        News::Credit(CreditNews::Activity { is_active: false, .. }) => (3, 0),
+        News::Credit(CreditNews::Activity { is_active: true, available }) => (4, available),
     };
     out.put_u8(code);
     out.put_u64(number);
@@ -339,6 +343,8 @@ pub(super) fn news(from: &mut Fields) -> Option<News> {
         0 => News::Cancelled,
         1 => News::Credit(CreditNews::Noted { available: number }),
         2 => News::Credit(CreditNews::Drained { limit: number as u32 }),
+        3 => News::Credit(CreditNews::Activity { is_active: false, available: 0 }),
+        4 => News::Credit(CreditNews::Activity { is_active: true, available: number }),
         _ => return None,
     })
 }

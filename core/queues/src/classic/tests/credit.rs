@@ -1,7 +1,7 @@
 //! Consumers that are served by credit: limits, drain, and a referee over random histories.
 
 use super::*;
-use crate::{Credit, CreditNews};
+use crate::{Credit, CreditNews, Kind};
 
 fn by_credit(token: u32) -> ConsumerSpec {
     ConsumerSpec { by_credit: true, ..consumer(token, 0) }
@@ -20,7 +20,7 @@ impl BenchOf<Classic> {
         let news = std::mem::take(&mut self.world.credit_news);
         let drained = news.into_iter().filter_map(|(token, news)| match news {
             CreditNews::Drained { limit } => Some((token, limit)),
-            CreditNews::Noted { .. } => None,
+            CreditNews::Noted { .. } | CreditNews::Activity { .. } => None,
         });
         drained.collect()
     }
@@ -46,6 +46,42 @@ fn a_consumer_gets_as_many_as_it_has_asked_for_and_no_more() {
     // A lower limit than what was delivered is no credit.
     bench.credit(1, 1, false);
     assert_eq!(bench.world.delivered.len(), 3);
+}
+
+/// Who was told that it is the active consumer, or is not.
+fn told(bench: &mut BenchOf<Classic>) -> Vec<(u32, bool)> {
+    let news = std::mem::take(&mut bench.world.credit_news);
+    let told = news.into_iter().filter_map(|(token, news)| match news {
+        CreditNews::Activity { is_active, .. } => Some((token, is_active)),
+        _ => None,
+    });
+    told.collect()
+}
+
+#[test]
+fn consumers_of_a_quorum_queue_are_told_who_is_active() {
+    let config = QueueConfig {
+        kind: Kind::Quorum,
+        single_active: true,
+        yields_to_priority: true,
+        ..QueueConfig::default()
+    };
+    let mut bench = Bench::new(config);
+    bench.consume(by_credit(1));
+    bench.consume(by_credit(2));
+    assert_eq!(told(&mut bench), [(1, true)], "the first one hears it at once");
+    bench.credit(1, 5, false);
+    bench.credit(2, 5, false);
+    assert_eq!(told(&mut bench), [(1, true), (2, false)]);
+    bench.consume(ConsumerSpec { priority: 3, ..by_credit(3) });
+    bench.queue.tick(bench.now_ms, &mut bench.world);
+    assert_eq!(told(&mut bench), [(1, false), (3, true)]);
+    bench.queue.cancel(id(3), bench.now_ms, &mut bench.world);
+    assert_eq!(told(&mut bench), [(1, true)]);
+    let mut bench = Bench::new(QueueConfig { single_active: true, ..QueueConfig::default() });
+    bench.consume(by_credit(1));
+    bench.credit(1, 5, false);
+    assert_eq!(told(&mut bench), [], "a classic queue tells nobody");
 }
 
 #[test]

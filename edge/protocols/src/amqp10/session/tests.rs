@@ -13,6 +13,8 @@ use wire::amqp10::{
 use super::*;
 use crate::State;
 
+mod hostile;
+
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct World {
@@ -61,6 +63,12 @@ impl World {
     }
 
     fn queue(&self, name: &[u8]) {
+        self.queue_of(name, "classic");
+    }
+
+    fn queue_of(&self, name: &[u8], kind: &str) {
+        let mut arguments = message::TableBuf::new();
+        arguments.push_str("x-queue-type", kind);
         let connected = self.connect();
         let user = self.broker.authenticate("guest", b"guest", true).unwrap();
         let id = self.broker.next_connection_id();
@@ -71,7 +79,7 @@ impl World {
             durable: true,
             exclusive: false,
             auto_delete: false,
-            arguments: message::Table::from_raw(&[]),
+            arguments: arguments.as_table(),
         };
         self.broker.declare_queue(&principal, declare).ok().unwrap().counts.wait().unwrap();
         self.broker.close_connection(&principal);
@@ -416,4 +424,34 @@ fn whatever_clients_send_nothing_panics_and_what_they_held_comes_back() {
     let queue = world.broker.vhost("/").unwrap().queue(b"q").unwrap();
     assert_eq!(queue.stats().wait().unacked, 0);
     assert_eq!(queue.counts().wait().ok().unwrap().consumers, 0);
+}
+
+#[test]
+fn sessions_and_links_are_listed_with_their_credit_as_long_as_they_are_there() {
+    let world = World::new();
+    world.queue(b"q");
+    let mut client = world.begun();
+    client.attach(Role::Sender, 0);
+    client.attach(Role::Receiver, 3);
+    client.publish(0, 0, 10);
+    assert_eq!(client.next(), "amqp:disposition:list");
+    client.write(|out| flow_frame(Some(3), 0, 100, 10).encode_frame(0, out));
+    assert_eq!(client.next(), "amqp:transfer:list");
+    let sessions = broker::ConnectionControl::sessions(&*client.session.control).unwrap();
+    let [session] = &sessions[..] else { panic!("{sessions:?}") };
+    assert_eq!((session.channel_number, session.handle_max), (0, 7));
+    assert_eq!((session.outgoing_unsettled_deliveries, session.next_outgoing_id), (1, 1));
+    let [incoming] = &session.incoming_links[..] else { panic!("{session:?}") };
+    assert_eq!((incoming.handle, &*incoming.name, incoming.settle_mode), (0, "out", "mixed"));
+    assert_eq!((incoming.address.as_deref(), incoming.unconfirmed_messages), (Some("/queues/q"), 0));
+    assert_eq!((incoming.delivery_count, incoming.credit), (1, 169));
+    let [outgoing] = &session.outgoing_links[..] else { panic!("{session:?}") };
+    assert_eq!((outgoing.handle, &*outgoing.queue, outgoing.settle_mode), (3, "q", "unsettled"));
+    assert_eq!((outgoing.delivery_count, outgoing.credit), (1, 9));
+    client.write(|out| {
+        wire::amqp10::Detach { handle: 3, closed: true, error: None }.encode_frame(0, out);
+    });
+    assert_eq!(client.next(), "amqp:detach:list");
+    let sessions = broker::ConnectionControl::sessions(&*client.session.control).unwrap();
+    assert!(sessions[0].outgoing_links.is_empty() && sessions[0].incoming_links.len() == 1);
 }

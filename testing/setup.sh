@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # setup.sh: brings what the test suites need into .cache/ of this checkout, from the package registries and nowhere else.
 #
-#   testing/setup.sh [python] [node] [java] [go] [published] [ui] [rabbitmqadmin] [monitors] [valgrind] [packages]     (default: all of them)
+#   testing/setup.sh [python] [node] [java] [go] [published] [ui] [rabbitmqadmin] [monitors] [valgrind] [packages] [amqp10]     (default: all of them)
 #
 # Each part is stamped with a hash of the files that define it, so a second call returns at once and a changed requirement
 # reinstalls only its part. Needs python3 with venv, node with npm, java with mvn, go. Where one is missing and we are root on a
@@ -80,6 +80,17 @@ install_go() { # module cache and build cache lie in .cache/go; building the cli
   cd "$root/testing/clients/go" && go mod download && go build github.com/rabbitmq/amqp091-go
 }
 
+install_amqp10() { # RabbitMQ's own clients for AMQP 1.0: a venv, jars and Go modules
+  local from=$root/testing/amqp10/clients to=$cache/amqp10
+  rm -rf "$to"
+  mkdir -p "$to"
+  python3 -m venv "$to/venv"
+  "$to/venv/bin/python" -m pip install --disable-pip-version-check --no-input -r "$from/python/requirements.txt"
+  (cd "$from/java" && mvn -q -B dependency:copy-dependencies -DoutputDirectory="$to/java")
+  export GOMODCACHE=$cache/go/mod GOCACHE=$cache/go/build GOFLAGS="-mod=readonly -modcacherw" GOTOOLCHAIN=local
+  cd "$from/go" && go mod download && go test -c -o "$to/go.test" .
+}
+
 install_published() { # the suites that clients publish: their source distributions, and venvs with the same versions
   local from=$root/testing/clients/published to=$cache/published name
   rm -rf "$to"
@@ -122,8 +133,8 @@ want() { [ "${#parts[@]}" = 0 ] && return 0; local p; for p in "${parts[@]}"; do
 
 parts=("$@")
 for p in "${parts[@]}"; do
-  case $p in python | node | java | go | published | ui | rabbitmqadmin | monitors | valgrind | packages) ;;
-    *) die "what is '$p'? (python, node, java, go, published, ui, rabbitmqadmin, monitors, valgrind, packages)" ;;
+  case $p in python | node | java | go | published | ui | rabbitmqadmin | monitors | valgrind | packages | amqp10) ;;
+    *) die "what is '$p'? (python, node, java, go, published, ui, rabbitmqadmin, monitors, valgrind, packages, amqp10)" ;;
   esac
 done
 
@@ -151,6 +162,12 @@ if want go; then
 fi
 if want published; then
   part published "$(hash_of testing/clients/published/requirements*.txt testing/clients/go/go.mod <(python3 --version))" install_published
+fi
+if want amqp10; then
+  need javac default-jdk-headless
+  need mvn maven
+  need go golang-go
+  part amqp10 "$(hash_of testing/amqp10/clients/python/requirements.txt testing/amqp10/clients/java/pom.xml testing/amqp10/clients/go/* <(python3 --version) <(go version))" install_amqp10
 fi
 if want packages; then
   need go golang-go

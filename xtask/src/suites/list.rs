@@ -174,6 +174,7 @@ pub(crate) const SUITES: &[Suite] = &[
         &["node"],
         "NODE_PATH=$CACHE/node/node_modules node --test --test-reporter=spec testing/amqp10/",
     ),
+    client("amqp10-clients", Lane::Second, &["amqp10"], "testing/amqp10/clients/run.sh"),
     client("go", Lane::Second, &["go"], "go_test -skip Restart"),
     suite("configured", Lane::Second, r#"cd testing/configured && pytest "--warren=$WARREN_BIN" -n 2 ."#),
     suite(

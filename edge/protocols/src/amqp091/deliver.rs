@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use broker::{Delivery, GotMessage, LargeBody, MessageSeq, PublishCounters, SessionHold, TrafficTotals};
+use broker::{Delivery, GotMessage, LargeBody, PublishCounters, SessionHold, TrafficTotals};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use message::{Format, InAmqp091, MessageView};
@@ -38,7 +38,7 @@ pub(crate) struct Source {
     paused: bool,
     outstanding: u32,
     /// How long a delivery may stay unacked, milliseconds (B135); 0 is for ever.
-    timeout_ms: u64,
+    pub(super) timeout_ms: u64,
 }
 
 /// A channel's share of the delivery side.
@@ -95,7 +95,7 @@ pub(crate) struct Deliveries {
     /// Deliveries from now on count as made then: tenths of a second on the session's clock.
     delivered_ds: u32,
     channels: Vec<Option<Box<ChannelOutput>>>,
-    sources: Vec<Option<Source>>,
+    pub(super) sources: Vec<Option<Source>>,
     free_sources: Vec<u32>,
     /// Sources that were forgotten since the session last looked.
     pub(crate) forgotten: Vec<u32>,
@@ -427,37 +427,10 @@ impl Deliveries {
         self.paused_tokens.truncate(kept);
     }
 
-    /// The first channel on which a delivery is unacked for longer than its consumer may take, with that time in
-    /// milliseconds (B135).
-    pub(crate) fn overdue(&self, now_ds: u32) -> Option<OverdueDelivery> {
-        self.channels().find_map(|(channel, output)| {
-            output.unacked.iter().find_map(|entry| {
-                let timeout_ms = self.sources[entry.source as usize].as_ref()?.timeout_ms;
-                let age_ms = u64::from(now_ds.saturating_sub(entry.delivered_ds)) * 100;
-                let is_overdue = timeout_ms != 0 && age_ms >= timeout_ms;
-                is_overdue.then_some(OverdueDelivery { channel, source: entry.source, timeout_ms })
-            })
-        })
-    }
-
-    /// What a source has delivered on a channel and nobody has settled.
-    pub(crate) fn unacked_from(&self, channel: u16, source: u32) -> Vec<MessageSeq> {
-        let output = self.channels().find(|(number, _)| *number == channel);
-        let entries = output.into_iter().flat_map(|(_, output)| output.unacked.iter());
-        entries.filter(|entry| entry.source == source).map(|entry| entry.seq).collect()
-    }
-
     /// Whether any consumer was refused and waits to be resumed.
     pub(crate) fn has_paused(&self) -> bool {
         !self.paused_tokens.is_empty()
     }
-}
-
-/// A delivery that has been unacked for longer than its source allows.
-pub(crate) struct OverdueDelivery {
-    pub(crate) channel: u16,
-    pub(crate) source: u32,
-    pub(crate) timeout_ms: u64,
 }
 
 impl Source {

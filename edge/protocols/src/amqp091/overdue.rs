@@ -4,9 +4,9 @@
 //! Looks are taken from time to time, and between two looks no clock is read: a delivery counts as made at the look that
 //! follows it. So a timeout comes late by up to two looks, never early.
 
-use broker::{ConsumerId, ConsumerSink as _, Kind, SettleHow};
+use broker::{ConsumerId, ConsumerSink as _, Kind, MessageSeq, SettleHow};
 
-use super::deliver::OverdueDelivery;
+use super::deliver::Deliveries;
 use super::errors::{Failure, ReplyCode};
 use super::running::Running;
 
@@ -38,6 +38,35 @@ impl Overdue {
     /// When to look next; `None` is never.
     pub(crate) fn look_next_ds(&self) -> Option<u32> {
         Some(self.look_last_ds.saturating_add(self.interval_ds()?))
+    }
+}
+
+/// A delivery that has been unacked for longer than its source allows.
+pub(super) struct OverdueDelivery {
+    pub(super) channel: u16,
+    pub(super) source: u32,
+    pub(super) timeout_ms: u64,
+}
+
+impl Deliveries {
+    /// The first channel on which a delivery is unacked for longer than its consumer may take, with that time in
+    /// milliseconds (B135).
+    fn overdue(&self, now_ds: u32) -> Option<OverdueDelivery> {
+        self.channels().find_map(|(channel, output)| {
+            output.unacked.iter().find_map(|entry| {
+                let timeout_ms = self.sources[entry.source as usize].as_ref()?.timeout_ms;
+                let age_ms = u64::from(now_ds.saturating_sub(entry.delivered_ds)) * 100;
+                let is_overdue = timeout_ms != 0 && age_ms >= timeout_ms;
+                is_overdue.then_some(OverdueDelivery { channel, source: entry.source, timeout_ms })
+            })
+        })
+    }
+
+    /// What a source has delivered on a channel and nobody has settled.
+    fn unacked_from(&self, channel: u16, source: u32) -> Vec<MessageSeq> {
+        let output = self.channels().find(|(number, _)| *number == channel);
+        let entries = output.into_iter().flat_map(|(_, output)| output.unacked.iter());
+        entries.filter(|entry| entry.source == source).map(|entry| entry.seq).collect()
     }
 }
 

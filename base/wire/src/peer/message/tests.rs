@@ -1,3 +1,5 @@
+//! What the codec of messages between nodes takes and refuses. Refuses to know frames.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -341,13 +341,17 @@ impl<K: Kernel> Group<K> {
         self.kernel.transfer(to);
     }
 
-    /// Messages to a replica may have been lost: its link was reset.
+    /// Messages to a replica may have been lost, a state among them: its link was reset.
     pub fn unreachable(&mut self, peer: ReplicaId) {
         self.kernel.unreachable(peer);
+        if self.installing.iter().any(|(waiting, _)| *waiting == peer) {
+            self.install_failed(peer);
+        }
     }
 
     /// A state does not get to a replica that wanted it. It is asked for again.
     pub fn install_failed(&mut self, peer: ReplicaId) {
+        self.installing.retain(|(waiting, _)| *waiting != peer);
         self.kernel.install_failed(peer);
     }
 

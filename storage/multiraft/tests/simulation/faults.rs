@@ -102,11 +102,7 @@ impl World {
     }
 
     pub(crate) fn start(&mut self, node: usize) {
-        for (group, id) in self.nodes[node].ids.clone() {
-            if let Some(members) = self.nodes[node].awaited.remove(&group) {
-                self.create(node, group, id, &members);
-                continue;
-            }
+        for (group, id) in self.replicas_of(node) {
             let is_rotten = self.nodes[node].rotten == Some(group);
             let (replica, list) = match self.read_back(node, group, id) {
                 Ok(_) if is_rotten => panic!("damage of group {group} is not noticed"),
@@ -124,6 +120,9 @@ impl World {
         if self.nodes[node].rotten.is_some() {
             // The damaged replica has been removed meanwhile. The log itself notices.
             return self.lose_disk(node);
+        }
+        for (group, members) in std::mem::take(&mut self.nodes[node].awaited) {
+            self.create(node, group, self.nodes[node].ids[&group], &members);
         }
         self.begin_life(node);
     }

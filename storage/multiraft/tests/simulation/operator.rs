@@ -18,8 +18,10 @@ impl World {
         let group = self.groups;
         let nodes: Vec<usize> = (first..first + voters).map(|node| node % NODES).collect();
         let ids: Vec<ReplicaId> = nodes.iter().map(|node| self.new_id(*node, group)).collect();
-        self.oracles.entry(group).or_default().ever.extend(&ids);
         let members = Members::of(&ids);
+        let oracle = self.oracles.entry(group).or_default();
+        oracle.ever.extend(&ids);
+        oracle.members = (1, members.clone());
         for (node, id) in nodes.into_iter().zip(ids) {
             self.nodes[node].had.insert(group);
             if self.nodes[node].is_up {
@@ -158,6 +160,7 @@ impl World {
                 if is_settled && oracle.ever.contains(id) && !oracle.members.1.contains(*id) {
                     node.replicas.remove(group);
                     node.ids.remove(group);
+                    node.awaited.remove(group);
                     oracle.note("a removed replica is deleted");
                 }
             }

@@ -91,9 +91,6 @@ impl Oracle {
         }
         self.ever.extend(members.voters.iter().chain(&members.learners));
         self.changed = applied;
-        if before.voters.is_empty() {
-            return; // the group begins
-        }
         self.note("the members change");
         if members.is_joint() {
             self.note("two majorities are needed");

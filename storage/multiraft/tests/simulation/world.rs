@@ -256,7 +256,9 @@ impl World {
             outgoing.extend(replica.group.install_message(to, state));
         }
         for envelope in outgoing {
-            self.send(node, envelope);
+            if self.nodes[node].is_up {
+                self.send(node, envelope);
+            }
         }
         self.look_after_disk(node);
     }

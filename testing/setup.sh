@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # setup.sh: brings what the test suites need into .cache/ of this checkout, from the package registries and nowhere else.
 #
-#   testing/setup.sh [python] [node] [java] [go] [published] [ui] [rabbitmqadmin] [monitors] [valgrind] [packages] [amqp10]     (default: all of them)
+#   testing/setup.sh [python] [node] [java] [go] [published] [ui] [rabbitmqadmin] [monitors] [valgrind] [packages] [amqp10] [mqtt]     (default: all of them)
 #
 # Each part is stamped with a hash of the files that define it, so a second call returns at once and a changed requirement
 # reinstalls only its part. Needs python3 with venv, node with npm, java with mvn, go. Where one is missing and we are root on a
@@ -133,10 +133,16 @@ want() { [ "${#parts[@]}" = 0 ] && return 0; local p; for p in "${parts[@]}"; do
 
 parts=("$@")
 for p in "${parts[@]}"; do
-  case $p in python | node | java | go | published | ui | rabbitmqadmin | monitors | valgrind | packages | amqp10) ;;
-    *) die "what is '$p'? (python, node, java, go, published, ui, rabbitmqadmin, monitors, valgrind, packages, amqp10)" ;;
+  case $p in python | node | java | go | published | ui | rabbitmqadmin | monitors | valgrind | packages | amqp10 | mqtt) ;;
+    *) die "what is '$p'? (python, node, java, go, published, ui, rabbitmqadmin, monitors, valgrind, packages, amqp10, mqtt)" ;;
   esac
 done
+
+install_mqtt() { # MQTT.js
+  mkdir -p "$cache/mqtt"
+  cp "$root/testing/mqtt/others/package.json" "$root/testing/mqtt/others/package-lock.json" "$cache/mqtt/"
+  (cd "$cache/mqtt" && npm ci --no-audit --no-fund --ignore-scripts)
+}
 
 if want python; then
   need python3 python3
@@ -150,6 +156,12 @@ if want node; then
   need node nodejs
   need npm npm
   part node "$(hash_of testing/clients/node/package.json testing/clients/node/package-lock.json)" install_node
+fi
+if want mqtt; then
+  need node nodejs
+  need npm npm
+  need mosquitto_pub mosquitto-clients
+  part mqtt "$(hash_of testing/mqtt/others/package.json testing/mqtt/others/package-lock.json)" install_mqtt
 fi
 if want java; then
   need java default-jre-headless

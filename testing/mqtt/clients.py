@@ -6,6 +6,7 @@
 
 import base64
 import json
+import pathlib
 import queue
 import re
 import time
@@ -88,6 +89,11 @@ class Server:
             lines = answer.read().decode().splitlines()
         samples = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
         return {name: float(value) for name, value in samples}
+
+    def process_memory(self):
+        """Resident bytes of the server."""
+        status = pathlib.Path(f"/proc/{self.process.child.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
 
     def rows(self, *words):
         """Lines of a `list_...` command as lists of columns."""

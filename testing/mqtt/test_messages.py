@@ -1,10 +1,12 @@
 """Messages: QoS, properties of version 5, retained messages, shared subscriptions, and the way to AMQP and back."""
 
+import queue
+import socket
 import time
 
 import pika
 import pytest
-from clients import V5, V31, V311, properties, until
+from clients import DEADLINE_S, V5, V31, V311, properties, until
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 VERSIONS = [V31, V311, V5]
@@ -241,3 +243,57 @@ def test_metrics_tell_protocols_apart(broker):
     assert values['rabbitmq_auth_attempts_failed_total{protocol="amqp091"}'] == 0
     for name, further in [("received_total", ""), ("confirmed_total", ""), ("delivered_total", ',queue_type="rabbit_classic_queue"')]:
         assert values[f'rabbitmq_global_messages_{name}{{protocol="mqtt50"{further}}}'] >= 1
+
+
+def test_a_queue_that_is_full_is_said(broker):
+    """Version 5 hears 0x97; before, such a publish is not acknowledged."""
+    channel = broker.channel()
+    channel.queue_declare("full", arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
+    channel.queue_bind("full", "amq.topic", "fu.ll")
+    client = broker.client("fills", V5)
+    assert client.publish("fu/ll", b"fits", 1) == 0
+    assert client.publish("fu/ll", b"too much", 1) == 0x97
+    old = broker.client("fills3", V311)
+    old.paho.publish("fu/ll", b"too much", 1)
+    old.publish("other/topic", b"goes on", 0)
+    with pytest.raises(queue.Empty):
+        old.event("publish", 0.5)
+    # paho would wait for the acknowledgement.
+    old.disconnect()
+    channel.queue_delete("full")
+
+
+def test_a_reader_that_is_slow_loses_what_is_of_qos_0_and_the_rest_goes_on(broker):
+    """64 MiB for a client that reads nothing: what waits for it is bounded, and nobody else waits."""
+    slow = raw(broker, "slow reader", "slow/#")
+    reader = broker.client("quick reader", V5)
+    reader.subscribe("slow/last", 1)
+    sender = broker.client("slow sender", V5)
+    before = int(broker.process_memory())
+    for _ in range(640):
+        sender.paho.publish("slow/x", bytes(100_000), 0)
+    assert sender.publish("slow/last", b"the end", 1) == 0
+    assert reader.next().payload == b"the end"
+    assert broker.process_memory() - before < 40 << 20
+    slow.close()
+
+
+def raw(broker, name, topic):
+    """A socket of a client of version 3.1.1 that has subscribed with QoS 0 and reads nothing more."""
+    field = lambda text: len(text).to_bytes(2, "big") + text.encode()
+    body = field("MQTT") + bytes([4, 0xC2, 0, 0]) + field(name) + field("guest") + field("guest")
+    filters = b"\0\1" + field(topic) + b"\0"
+    client = socket.create_connection(("127.0.0.1", broker.port), timeout=DEADLINE_S)
+    client.sendall(bytes([0x10, len(body)]) + body)
+    assert client.recv(4) == bytes([0x20, 2, 0, 0])
+    client.sendall(bytes([0x82, len(filters)]) + filters)
+    assert client.recv(5) == bytes([0x90, 3, 0, 1, 0])
+    return client
+
+
+def test_authentication_packets_are_refused(broker):
+    refused = broker.client("auth", V5, AuthenticationMethod="SCRAM-SHA-1")
+    assert refused.refused and refused.reason.value == 0x8C
+    client = broker.client("auth later", V5)
+    client.paho.socket().sendall(bytes([0xF0, 0]))
+    assert client.event("disconnect")[1].value == 0x82

@@ -162,7 +162,7 @@ pub(crate) const SUITES: &[Suite] = &[
     .needs(&["ui", "node"])
     .with(Broker::Own(&["--management-listen", "127.0.0.1:0"])),
     suite("packages", Lane::Second, "pytest -c testing/packages/pytest.ini testing/packages").needs(&["packages"]),
-    suite("mqtt", Lane::Second, "cd testing/mqtt && pytest ."),
+    suite("mqtt", Lane::Second, "cd testing/mqtt && CACHE=$CACHE pytest .").needs(&["mqtt"]),
     suite("tls", Lane::Second, "cd testing/tls && CACHE=$CACHE pytest -n 2 .").needs(&["node", "go", "java"]),
     suite("prometheus", Lane::Second, "cd testing/prometheus && pytest ."),
     client("python", Lane::Second, &[], r#"cd testing/clients/python && pytest --ignore test_celery.py -k "not restart""#),
@@ -222,6 +222,8 @@ pub(crate) const SUITES: &[Suite] = &[
     soak("soak-delayed", 60, r#""$PYTHON" testing/crash/delayed.py --warren "$WARREN_BIN" --cycles 60 --seed random"#),
     soak("soak-flood", 60, r#""$PYTHON" testing/crash/hostile.py --warren "$WARREN_BIN" --flood-mb 8192"#),
     soak("soak-fulldisk", 60, r#"for run in 1 2 3 4 5; do "$PYTHON" testing/crash/fulldisk.py --warren "$WARREN_BIN" --all || exit 1; done"#),
+    // Go's client runs its own suite; it compiles.
+    soak("soak-mqtt-clients", 20, "testing/mqtt/others/run.sh").needs(&["mqtt", "go"]),
     // It compiles. One run each: what stages cost is within what two runs differ by.
     soak(
         "instructions",

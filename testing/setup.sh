@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # setup.sh: brings what the test suites need into .cache/ of this checkout, from the package registries and nowhere else.
 #
-#   testing/setup.sh [python] [node] [java] [go] [published] [ui] [rabbitmqadmin] [monitors] [valgrind] [packages] [amqp10] [mqtt]     (default: all of them)
+#   testing/setup.sh [python] [node] [java] [go] [published] [applications] [ui] [rabbitmqadmin] [monitors] [valgrind] [packages] [amqp10] [mqtt]     (default: all of them)
 #
 # Each part is stamped with a hash of the files that define it, so a second call returns at once and a changed requirement
 # reinstalls only its part. Needs python3 with venv, node with npm, java with mvn, go. Where one is missing and we are root on a
@@ -107,6 +107,26 @@ install_published() { # the suites that clients publish: their source distributi
   (export GOMODCACHE=$cache/go/mod GOTOOLCHAIN=local; cd "$cache"/go/mod/github.com/rabbitmq/amqp091-go@* && go mod download)
 }
 
+install_applications() { # what is written for RabbitMQ: source distributions and their Python, Node modules, jars, Go modules
+  local from=$root/testing/clients/applications to=$cache/applications package
+  rm -rf "$to"
+  mkdir -p "$to/node"
+  python3 -m venv "$to/venv"
+  "$to/venv/bin/python" -m pip install --disable-pip-version-check --no-input -r "$from/requirements.txt"
+  for package in celery kombu dramatiq oslo.messaging; do
+    "$to/venv/bin/python" -m pip download --disable-pip-version-check --no-input --no-deps --no-binary :all: --dest "$to" \
+      "$package==$(sed -n "s/^$package,\([^,]*\),PyPI,.*/\1/p" "$from/applications.csv")"
+  done
+  for package in "$to"/*.tar.gz; do tar -xzf "$package" -C "$to"; done
+  cp "$from/package.json" "$from/package-lock.json" "$to/node/"
+  (cd "$to/node" && npm ci --no-audit --no-fund --ignore-scripts)
+  (cd "$from/spring" && mvn -q -B dependency:copy-dependencies -DoutputDirectory="$to/spring")
+  export GOMODCACHE=$cache/go/mod GOCACHE=$cache/go/build GOFLAGS=-modcacherw GOTOOLCHAIN=local
+  for package in $(sed -n 's/^[^,]*,\([^,]*\),Go,\([^,]*\),.*/\2@\1/p' "$from/applications.csv"); do
+    (cd "$(cd "$to" && go mod download -json "$package" | sed -n 's/.*"Dir": "\(.*\)",/\1/p')" && go mod download)
+  done
+}
+
 install_packages() { # a reader of YAML and mdBook, in a folder of their own; the modules of the chart's renderer
   rm -rf "$cache/packages"
   "$cache/venv/bin/python" -m pip install --disable-pip-version-check --no-input --target "$cache/packages/python" -r "$root/testing/packages/requirements.txt"
@@ -133,8 +153,8 @@ want() { [ "${#parts[@]}" = 0 ] && return 0; local p; for p in "${parts[@]}"; do
 
 parts=("$@")
 for p in "${parts[@]}"; do
-  case $p in python | node | java | go | published | ui | rabbitmqadmin | monitors | valgrind | packages | amqp10 | mqtt) ;;
-    *) die "what is '$p'? (python, node, java, go, published, ui, rabbitmqadmin, monitors, valgrind, packages, amqp10, mqtt)" ;;
+  case $p in python | node | java | go | published | applications | ui | rabbitmqadmin | monitors | valgrind | packages | amqp10 | mqtt) ;;
+    *) die "what is '$p'? (python, node, java, go, published, applications, ui, rabbitmqadmin, monitors, valgrind, packages, amqp10, mqtt)" ;;
   esac
 done
 
@@ -180,6 +200,13 @@ if want amqp10; then
   need mvn maven
   need go golang-go
   part amqp10 "$(hash_of testing/amqp10/clients/python/requirements.txt testing/amqp10/clients/java/pom.xml testing/amqp10/clients/go/* <(python3 --version) <(go version))" install_amqp10
+fi
+if want applications; then
+  need go golang-go
+  need npm npm
+  need mvn maven
+  need javac default-jdk-headless
+  part applications "$(hash_of testing/clients/applications/{applications.csv,requirements.txt,package-lock.json,spring/pom.xml} <(python3 --version))" install_applications
 fi
 if want packages; then
   need go golang-go

@@ -221,6 +221,14 @@ pub(crate) const SUITES: &[Suite] = &[
     soak("soak-freeze", 60, r#""$PYTHON" testing/crash/freeze.py --warren "$WARREN_BIN" --cycles 20 --seed random"#),
     soak("soak-delayed", 60, r#""$PYTHON" testing/crash/delayed.py --warren "$WARREN_BIN" --cycles 60 --seed random"#),
     soak("soak-flood", 60, r#""$PYTHON" testing/crash/hostile.py --warren "$WARREN_BIN" --flood-mb 8192"#),
+    soak(
+        "soak-applications",
+        120,
+        r#""$PYTHON" testing/clients/applications/run.py --url "$AMQP_URL" --cache "$CACHE" --logs "$LOGS""#,
+    )
+    .needs(&["go", "applications"])
+    .with(Broker::Own(CONFIG))
+    .against(AgainstUrl::Named),
     soak("soak-fulldisk", 60, r#"for run in 1 2 3 4 5; do "$PYTHON" testing/crash/fulldisk.py --warren "$WARREN_BIN" --all || exit 1; done"#),
     // Go's client runs its own suite; it compiles.
     soak("soak-mqtt-clients", 20, "testing/mqtt/others/run.sh").needs(&["mqtt", "go"]),

@@ -14,7 +14,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PAGE = ROOT / "docs" / "compatibility.md"
-FOLDERS = ["conformance", "configured", "events", "lifecycle", "management", "mqtt", "prometheus"]  # of testing/, whose tests carry numbers
+FOLDERS = ["conformance", "configured", "events", "lifecycle", "management", "mqtt", "prometheus", "streamproto"]  # of testing/, whose tests carry numbers
 BEHAVIOURS, FEATURES = HERE / "behaviours.csv", HERE / "features.csv"
 LAST = {"B": 194, "F": 235}
 STATES = ["works", "partly", "differs", "not yet"]

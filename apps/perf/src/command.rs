@@ -2,6 +2,7 @@
 
 use crate::load::{self, Options};
 use crate::null_broker::{self as null, NullOptions};
+use crate::streams::{self, StreamOptions};
 use crate::suite::{self, BenchCommand, BenchOptions};
 use clap::Parser;
 use std::ffi::OsString;
@@ -17,6 +18,14 @@ use std::process::ExitCode;
 /// The broker cannot be reached, refuses an operation, or closes a connection or channel; queues and exchanges that
 /// were declared are deleted first where that is still possible.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
+    let mut args: Vec<OsString> = args.into_iter().collect();
+    if args.first().is_some_and(|first| first == "--stream") {
+        args[0] = "warren perf --stream".into();
+        return match StreamOptions::try_parse_from(args) {
+            Ok(options) => streams::run(&options),
+            Err(error) => Ok(explain(&error)),
+        };
+    }
     match Options::of_process(args) {
         Ok(options) => match options.listing() {
             Some(text) => {

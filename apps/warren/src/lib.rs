@@ -19,4 +19,5 @@ mod readiness;
 pub mod server;
 mod shovels;
 mod start_lines;
+mod stream;
 mod tls;

@@ -28,7 +28,7 @@ use crate::config::{self, AccessOptions, Durability, NodeOptions, Options, Permi
 use crate::names::leave_name;
 use crate::pid_file::PidFile;
 use crate::tls::Certificates;
-use crate::{http, logging, mqtt, node, prometheus, readiness, start_lines};
+use crate::{http, logging, mqtt, node, prometheus, readiness, start_lines, stream};
 
 /// How long clients may take to answer connection.close when the server stops, and the logs to close after that.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -91,17 +91,20 @@ async fn serve(options: &Options, began: Instant) -> anyhow::Result<()> {
     let random: Arc<dyn Random> = Arc::new(RealRandom);
     let doors = doors(options, &broker, &settings);
     let welcome = Welcome { options, clock: &clock, random: &random };
-    let (addresses, mut gates, mut accepting) = welcome.clients(entrances(options, &certificates), &doors)?;
-    let (mqtt, mut more_gates, mut more_accepting) =
-        welcome.clients(mqtt::entrances(options, &certificates), &mqtt::door(options, &broker, &clock))?;
-    gates.append(&mut more_gates);
-    accepting.append(&mut more_accepting);
+    let (mut gates, mut accepting) = (Vec::new(), Vec::new());
+    let mut clients = Accepting { gates: &mut gates, tasks: &mut accepting };
+    let addresses = welcome.clients(entrances(options, &certificates), &doors, &mut clients)?;
+    let door = mqtt::door(options, &broker, &clock);
+    let mqtt = welcome.clients(mqtt::entrances(options, &certificates), &door, &mut clients)?;
+    let door = stream::door(options, &broker, &settings);
+    let streams = welcome.clients(stream::entrances(options, &certificates), &door, &mut clients)?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let https = http::bind_encrypted(&options.management.tls, certificates.management.as_ref())?;
     let (http, http_address) = http::bind(&options.management)?.unzip();
     // Before the ready line: scripts go on with `warren ctl`.
     let mut node = node::describe(options, &addresses, gates, http_address);
     node.listeners.extend(mqtt.iter().map(mqtt::shown));
+    node.listeners.extend(streams.iter().map(stream::shown));
     let shovels = crate::shovels::start(&broker, &settings, &options.shovels, clock.clone(), random.clone());
     node.shovels = Some(shovels.clone());
     node.certificates = certificates.all().cloned().collect();
@@ -122,7 +125,7 @@ async fn serve(options: &Options, began: Instant) -> anyhow::Result<()> {
     start_lines::complete(&node, began);
     let control = ControlSocket::bind(&dir.join(SOCKET_NAME))
         .map(|socket| tokio::spawn(socket.serve(broker.clone(), node)));
-    announce(&addresses, &mqtt, http_address, https_address, options)?;
+    announce(&addresses, [&mqtt, &streams], http_address, https_address, options)?;
     tokio::select! {
         () = either(&mut terminate, &mut interrupt) => {}
         () = stop_asked(control) => {}
@@ -149,8 +152,11 @@ struct Welcome<'a> {
     random: &'a Arc<dyn Random>,
 }
 
-/// Where listeners are, what closes them, and their tasks.
-type Welcomed = (Vec<Bound>, Vec<Gate>, Vec<JoinHandle<()>>);
+/// What closes listeners, and their tasks.
+struct Accepting<'a> {
+    gates: &'a mut Vec<Gate>,
+    tasks: &'a mut Vec<JoinHandle<()>>,
+}
 
 impl Welcome<'_> {
     /// The listeners of one protocol.
@@ -158,8 +164,9 @@ impl Welcome<'_> {
         &self,
         entrances: Vec<(config::Listener, Endpoint)>,
         door: &D,
-    ) -> anyhow::Result<Welcomed> {
-        let (mut addresses, mut gates, mut accepting) = (Vec::new(), Vec::new(), Vec::new());
+        accepting: &mut Accepting<'_>,
+    ) -> anyhow::Result<Vec<Bound>> {
+        let mut addresses = Vec::new();
         for (listener, endpoint) in entrances {
             let candidates = listener.candidates();
             let options = listener_options(&self.options.network.tcp);
@@ -171,11 +178,11 @@ impl Welcome<'_> {
                 is_encrypted: endpoint.tls.is_some(),
                 is_web_socket: endpoint.web_socket.is_some(),
             });
-            gates.push(bound.gate());
+            accepting.gates.push(bound.gate());
             let accept = bound.accept(endpoint, door.clone(), self.clock.clone(), self.random.clone());
-            accepting.push(tokio::spawn(accept));
+            accepting.tasks.push(tokio::spawn(accept));
         }
-        Ok((addresses, gates, accepting))
+        Ok(addresses)
     }
 }
 
@@ -320,7 +327,7 @@ fn cannot_open(dir: &Path, error: &StartError) -> anyhow::Error {
 /// The one line on standard output that scripts wait for; a person at a terminal is told what to try.
 fn announce(
     bound: &[Bound],
-    mqtt: &[Bound],
+    [mqtt, streams]: [&[Bound]; 2],
     http: Option<SocketAddr>,
     https: Option<SocketAddr>,
     options: &Options,
@@ -340,10 +347,15 @@ fn announce(
     if !encrypted.is_empty() {
         further.push_str(&format!(" amqps={}", encrypted.join(",")));
     }
-    for (name, is_encrypted, is_web_socket) in
-        [("mqtt", false, false), ("mqtts", true, false), ("mqtt-ws", false, true), ("mqtt-wss", true, true)]
-    {
-        let found = texts_of(mqtt, is_encrypted, is_web_socket);
+    for (name, from, is_encrypted, is_web_socket) in [
+        ("mqtt", mqtt, false, false),
+        ("mqtts", mqtt, true, false),
+        ("mqtt-ws", mqtt, false, true),
+        ("mqtt-wss", mqtt, true, true),
+        ("stream", streams, false, false),
+        ("streams", streams, true, false),
+    ] {
+        let found = texts_of(from, is_encrypted, is_web_socket);
         if !found.is_empty() {
             further.push_str(&format!(" {name}={}", found.join(",")));
         }

@@ -38,7 +38,9 @@ impl Certificates {
         let wanted = |is_wanted: bool, name, server: &ServerOptions, login| {
             is_wanted.then(|| named(name, server, login)).transpose()
         };
-        let is_encrypted = !clients.listeners.is_empty() || !options.mqtt.tls_listeners.is_empty();
+        let is_encrypted = !clients.listeners.is_empty()
+            || !options.mqtt.tls_listeners.is_empty()
+            || !options.stream.tls_listeners.is_empty();
         let by_name = CertificateLogin::default();
         Ok(Certificates {
             clients: wanted(is_encrypted, "ssl_options", &clients.server, login(clients))?,

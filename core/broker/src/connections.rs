@@ -15,6 +15,7 @@ use crate::call::Call;
 use crate::clients::{ClientBusy, ClientClaim, Clients};
 use crate::sessions::SessionInfo;
 use crate::stats::{ByProtocol, ConnectionTotals, NodeCounters, TrafficTotals};
+use crate::stream_listing::{StreamConsumer, StreamPublisher};
 use crate::vhost::Vhost;
 
 /// Why the broker closes a connection; the protocol makes its own close of it.
@@ -52,6 +53,14 @@ pub trait ConnectionControl: Send + Sync {
     }
     /// What it has counted; costs no allocation.
     fn totals(&self) -> ConnectionTotals;
+    /// Its publishers of the stream protocol.
+    fn stream_publishers(&self) -> Vec<StreamPublisher> {
+        Vec::new()
+    }
+    /// Its consumers of the stream protocol.
+    fn stream_consumers(&self) -> Vec<StreamConsumer> {
+        Vec::new()
+    }
     /// Bytes of memory it takes.
     fn memory(&self) -> ConnectionMemory {
         ConnectionMemory::default()

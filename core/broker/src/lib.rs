@@ -45,7 +45,9 @@ mod sessions;
 pub mod stages;
 pub mod stats;
 mod storage;
+mod stream_listing;
 pub mod streams;
+mod super_streams;
 #[cfg(test)]
 mod test_broker;
 mod vhost;
@@ -95,6 +97,8 @@ pub use stats::{
     TrafficTotals,
 };
 pub use storage::StorageState;
+pub use stream_listing::{StreamConsumer, StreamPublisher};
+pub use super_streams::{SuperStream, SuperStreamRefused, is_stream_name};
 pub use vhost::Vhost;
 
 // What sessions need from the layers below, under one roof.

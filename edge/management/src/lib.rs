@@ -27,8 +27,9 @@ pub use definitions::imports::{Importer, Row as ImportRow, Scope, Unsupported, i
 pub use resources::node::{
     Doors, HTTP_PROTOCOL, HTTPS_PROTOCOL, Journal, JournalLine, LISTENER_PROTOCOL, MQTT_LISTENER_PROTOCOL,
     MQTT_TLS_LISTENER_PROTOCOL, Maintenance, NODE_NAME, Node, NodeCertificates, NodeListener, NodeNames,
-    NodeTags, PROMETHEUS_PROTOCOL, PROMETHEUS_TLS_PROTOCOL, TLS_LISTENER_PROTOCOL,
-    WEB_MQTT_LISTENER_PROTOCOL, WEB_MQTT_TLS_LISTENER_PROTOCOL,
+    NodeTags, PROMETHEUS_PROTOCOL, PROMETHEUS_TLS_PROTOCOL, STREAM_LISTENER_PROTOCOL,
+    STREAM_TLS_LISTENER_PROTOCOL, TLS_LISTENER_PROTOCOL, WEB_MQTT_LISTENER_PROTOCOL,
+    WEB_MQTT_TLS_LISTENER_PROTOCOL,
 };
 pub use resources::passwords::hash_password;
 pub use resources::shovels::read as read_shovel;

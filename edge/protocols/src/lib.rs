@@ -1,6 +1,7 @@
 //! Protocol sessions without I/O: bytes and the time in, bytes and broker calls out. One folder per protocol.
 //!
-//! Principal types: [`Session`], what drives a connection of any protocol, [`amqp091::Session`] and [`amqp10::Session`], one connection each, [`AmqpSession`], which becomes either, and [`mqtt::Session`]. [`Outbox`] is the output side of a connection,
+//! Principal types: [`Session`], what drives a connection of any protocol, [`amqp091::Session`] and [`amqp10::Session`], one connection each, [`AmqpSession`], which becomes either, [`mqtt::Session`] and
+//! [`stream::Session`]. [`Outbox`] is the output side of a connection,
 //! the same for every protocol.
 //!
 //! Refuses to know: sockets, TLS, tasks, clocks, threads; how queues, routing and storage work behind the broker's API.
@@ -22,6 +23,7 @@ mod refusals;
 mod reply_code;
 mod session;
 mod settlements;
+pub mod stream;
 mod unacked;
 
 pub use amqp_door::{AmqpDoor, AmqpSession};

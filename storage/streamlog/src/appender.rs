@@ -73,6 +73,14 @@ pub struct Appender<'a> {
     filter_bytes: u8,
     now_ms: u64,
     added_bytes: usize,
+    named: Option<Named>,
+}
+
+/// The named publisher of the latest entries: its table is asked once for a run of them.
+struct Named {
+    name: Box<[u8]>,
+    last: Option<u64>,
+    is_changed: bool,
 }
 
 impl StreamLog {
@@ -83,7 +91,14 @@ impl StreamLog {
     pub fn append(self: &Arc<Self>) -> Result<Appender<'_>, StreamError> {
         self.check()?;
         let (filter_bytes, now_ms) = (self.limits.lock().filter_bytes, self.node.now_ms());
-        Ok(Appender { log: self, filling: self.filling.lock(), filter_bytes, now_ms, added_bytes: 0 })
+        Ok(Appender {
+            log: self,
+            filling: self.filling.lock(),
+            filter_bytes,
+            now_ms,
+            added_bytes: 0,
+            named: None,
+        })
     }
 }
 
@@ -127,19 +142,35 @@ impl Appender<'_> {
         entry: &Entry<'_>,
         filter: Option<&[u8]>,
     ) -> Appended {
-        if self.filling.tracking.sequence(&publisher.0).is_some_and(|last| publishing_id <= last) {
+        if self.named.as_ref().is_none_or(|named| named.name != publisher.0) {
+            self.note_named();
+            let last = self.filling.tracking.sequence(&publisher.0);
+            self.named = Some(Named { name: publisher.0.clone(), last, is_changed: false });
+        }
+        if self.named.as_ref().is_some_and(|named| named.last.is_some_and(|last| publishing_id <= last)) {
             return Appended::Duplicate(self.filling.next);
         }
         let next = self.entry(entry, filter);
-        let filling = &mut *self.filling;
-        filling.tracking.set_sequence(&publisher.0, publishing_id);
-        filling.changes.set_sequence(&publisher.0, publishing_id);
+        if let Some(named) = &mut self.named {
+            (named.last, named.is_changed) = (Some(publishing_id), true);
+        }
         Appended::New(next)
+    }
+
+    /// Puts the publishing id of the latest entries into the table, and among what the chunk with them tells.
+    fn note_named(&mut self) {
+        let Some(Named { name, last: Some(last), is_changed }) = &mut self.named else { return };
+        if std::mem::take(is_changed) {
+            let filling = &mut *self.filling;
+            filling.tracking.set_sequence(name, *last);
+            filling.changes.set_sequence(name, *last);
+        }
     }
 
     fn make_room(&mut self, entry_bytes: usize) {
         self.added_bytes += entry_bytes;
         if self.filling.open.is_full_for(entry_bytes) {
+            self.note_named();
             self.filling.close(self.now_ms, self.filter_bytes);
         }
     }
@@ -147,6 +178,7 @@ impl Appender<'_> {
 
 impl Drop for Appender<'_> {
     fn drop(&mut self) {
+        self.note_named();
         if self.added_bytes > 0 {
             self.log.unwritten_bytes.fetch_add(self.added_bytes, Ordering::Relaxed);
             self.log.node.queue(self.log);

@@ -93,6 +93,8 @@ pub struct StreamLog {
     /// Readers see what is before it.
     pub(crate) committed: AtomicU64,
     pub(crate) waiting: Mutex<Vec<Waker>>,
+    /// Woken when it ends.
+    pub(crate) attached: Mutex<Vec<Waker>>,
     /// It is in the writers' queue.
     pub(crate) is_queued: AtomicBool,
     /// Bytes that were appended and are not committed.
@@ -143,6 +145,25 @@ impl StreamLog {
         woken.into_iter().for_each(Waker::wake);
     }
 
+    /// Registers a waker for the end of the stream, until [`Self::detach`].
+    pub fn attach(&self, waker: &Waker) {
+        self.attached.lock().push(waker.clone());
+    }
+
+    /// Forgets one registration of a waker.
+    pub fn detach(&self, waker: &Waker) {
+        let mut attached = self.attached.lock();
+        if let Some(at) = attached.iter().position(|known| known.will_wake(waker)) {
+            attached.swap_remove(at);
+        }
+    }
+
+    /// Id of the last chunk that readers may see; the next offset when there is none.
+    #[must_use]
+    pub fn last_chunk_id(&self) -> u64 {
+        self.readable.lock().last_chunk_id.unwrap_or_else(|| self.committed_next())
+    }
+
     /// Whether publishers should wait before they append more.
     #[must_use]
     pub fn is_over_bound(&self) -> bool {
@@ -182,6 +203,7 @@ impl StreamLog {
         self.ended.lock().get_or_insert(why);
         self.has_ended.store(true, Ordering::Release);
         self.wake_all();
+        self.attached.lock().iter().for_each(Waker::wake_by_ref);
     }
 
     /// Goes by other limits from now on; retention looks at them soon.
@@ -216,6 +238,12 @@ impl StreamLog {
     #[must_use]
     pub fn publishing_id(&self, name: &[u8]) -> Option<u64> {
         self.filling.lock().tracking.sequence(name)
+    }
+
+    /// The last publishing ids of all named publishers.
+    #[must_use]
+    pub fn publishing_ids(&self) -> Vec<(Box<[u8]>, u64)> {
+        self.filling.lock().tracking.sequences().map(|(name, id)| (name.into(), id)).collect()
     }
 
     /// What listings show.

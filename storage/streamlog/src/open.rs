@@ -120,6 +120,7 @@ pub(crate) fn open(
         writing: Mutex::new(writing),
         committed: AtomicU64::new(next),
         waiting: Mutex::default(),
+        attached: Mutex::default(),
         is_queued: AtomicBool::new(false),
         unwritten_bytes: AtomicUsize::new(0),
         ended: Mutex::default(),

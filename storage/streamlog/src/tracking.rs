@@ -46,6 +46,10 @@ impl Tracking {
         self.offsets.iter().map(|(name, kept)| (&**name, kept.value))
     }
 
+    pub(crate) fn sequences(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        self.sequences.iter().map(|(name, kept)| (&**name, kept.value))
+    }
+
     pub(crate) fn set_sequence(&mut self, name: &[u8], value: u64) {
         self.changes += 1;
         self.dropped += put(&mut self.sequences, PUBLISHERS_MAX, name, value, self.changes);

@@ -199,6 +199,11 @@ fn strip_suffix_any_case<'a>(value: &'a str, suffix: &str) -> Option<&'a str> {
     end.eq_ignore_ascii_case(suffix).then_some(digits)
 }
 
+/// Converts a number that the table's bounds have already checked.
+pub(super) fn narrow<T: TryFrom<u64>>(number: u64) -> T {
+    T::try_from(number).ok().expect("the bounds in the table fit the field; a test applies both")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,6 +16,7 @@ mod nearest;
 mod options;
 mod prometheus;
 mod reference;
+mod stream;
 mod substitute;
 mod syntax;
 mod template;
@@ -34,5 +35,6 @@ pub use options::{
 pub use prometheus::PrometheusOptions;
 pub use reference::{markdown, plain};
 pub(crate) use stdx::nearest::nearest_of;
+pub use stream::StreamOptions;
 pub use template::template;
 pub use tls::{ClientTlsOptions, HttpTlsOptions, LoginFrom};

@@ -26,7 +26,6 @@ const NOT_YET: &[(&str, &str)] = &[
     ("quorum_queue.", "quorum queues"),
     ("raft.", "quorum queues"),
     ("stomp.", "STOMP"),
-    ("stream.", "streams"),
     ("web_mqtt.", "MQTT over WebSockets"),
     ("web_stomp.", "STOMP over WebSockets"),
 ];

@@ -5,6 +5,7 @@
 
 use super::mqtt::{MqttOptions, WebMqttOptions};
 use super::prometheus::PrometheusOptions;
+use super::stream::StreamOptions;
 use super::tls::{ClientTlsOptions, HttpTlsOptions};
 use crate::logging::{LogFilter, LogFormat};
 use broker::{DiskLimit, MemoryLimit, PasswordRule, VhostSeeds};
@@ -39,6 +40,8 @@ pub struct Options {
     pub mqtt: MqttOptions,
     /// Listeners of MQTT over WebSocket.
     pub web_mqtt: WebMqttOptions,
+    /// Listeners of the stream protocol, and how its clients are served.
+    pub stream: StreamOptions,
     /// Data folder, durability, names.
     pub node: NodeOptions,
     /// Where log lines go.

@@ -133,6 +133,22 @@ fn of_object(request: &Request, timeout: Duration) -> Option<String> {
         }
         "close_all_connections" => format!("Closing all connections, reason: {first}..."),
         "close_all_user_connections" => format!("Closing connections of user {first}, reason: {second}..."),
+        _ => return of_stream(&request.command, first),
+    })
+}
+
+/// About streams and what uses them.
+fn of_stream(command: &str, first: &str) -> Option<String> {
+    Some(match command {
+        "list_stream_connections" => "Listing stream connections ...".into(),
+        "list_stream_consumers" => "Listing stream consumers ...".into(),
+        "list_stream_publishers" => "Listing stream publishers ...".into(),
+        "list_stream_consumer_groups" => "Listing stream consumer groups ...".into(),
+        "list_stream_group_consumers" => "Listing group consumers ...".into(),
+        "list_stream_tracking" => format!("Listing tracking information for stream {first} ..."),
+        "add_super_stream" => format!("Adding a super stream {first} ..."),
+        "delete_super_stream" => format!("Deleting super stream {first} ..."),
+        "reset_offset" => "Resetting a stored offset ...".into(),
         _ => return None,
     })
 }

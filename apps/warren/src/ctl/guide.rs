@@ -59,7 +59,7 @@ pub(super) fn all(called: Called) -> String {
     let name = called.name();
     let start = match called {
         Called::RabbitmqPlugins => format!("{name} list · {name} is_enabled rabbitmq_prometheus"),
-        Called::RabbitmqStreams => "there are no streams yet; every command says so".to_owned(),
+        Called::RabbitmqStreams => "a stream has one member: the commands about members say so".to_owned(),
         _ => format!(
             "{name} status · {name} list_queues name messages consumers · {name} add_user NAME PASSWORD"
         ),

@@ -235,6 +235,10 @@ impl<'a> Message<'a> {
             return Response::read(frame.key, reader).map(|_| None);
         };
         let response = Response::read(frame.key, reader)?;
+        if frame.key == responses::ConsumerUpdate::KEY {
+            // Some clients put a value behind specifications that have none; RabbitMQ passes over it.
+            let _passed_over = reader.bytes(reader.rest().len());
+        }
         Some(response.map(|response| Self::Response { correlation_id, response }))
     }
 

@@ -7,11 +7,16 @@
 //! Refuses to know: frames, and what stands in files.
 
 mod arguments;
+mod groups;
 mod machine;
 mod node;
 mod serve;
 mod stream;
 
+pub use groups::{
+    GroupInfo, GroupJoin, GroupMember, GroupMemberInfo, GroupNews, GroupSeat, GroupStanding, Groups,
+    PartitionMismatch,
+};
 pub use streamlog::{
     Appended, Appender, ChunkFilter, Entry, Limits, PublisherSlot, Reader, Seek, StoredChunk, StreamError,
     StreamInfo, StreamLog,

@@ -8,6 +8,8 @@ use parking_lot::Mutex;
 use platform::{Clock, Disk};
 use streamlog::{StreamError, StreamLogs, StreamOptions};
 
+use super::Groups;
+
 /// Folder of the streams in the data directory.
 const FOLDER: &str = "streams";
 /// Threads that write; each syncs for itself.
@@ -24,6 +26,7 @@ pub(crate) struct Streams {
     pub(crate) names: Arc<Names>,
     /// Held while one is opened.
     pub(crate) opening: Mutex<()>,
+    pub(crate) groups: Groups,
 }
 
 impl Streams {
@@ -37,7 +40,7 @@ impl Streams {
         let (writers, readers) = if has_threads { (WRITERS, READERS) } else { (0, 0) };
         let options = StreamOptions { syncs, writers, readers, tail_bytes: TAIL_BYTES };
         let logs = StreamLogs::start(disk, &data_dir.join(FOLDER), clock, options)?;
-        Ok(Streams { logs, names, opening: Mutex::default() })
+        Ok(Streams { logs, names, opening: Mutex::default(), groups: Groups::default() })
     }
 
     /// Without threads: does one thing.

@@ -38,6 +38,7 @@ pub(crate) mod routes;
 pub(crate) mod server;
 pub(crate) mod shovels;
 pub(crate) mod stages;
+pub(crate) mod streams;
 pub(crate) mod table;
 pub(crate) mod topology;
 pub(crate) mod upkeep;

@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 
 use crate::ctl::commands::{Commands, Outcome, usage};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
-use crate::resources::node::{HTTP_PROTOCOL, NODE_NAME, Node, PROMETHEUS_PROTOCOL};
+use crate::resources::node::{
+    HTTP_PROTOCOL, NODE_NAME, Node, PROMETHEUS_PROTOCOL, STREAM_LISTENER_PROTOCOL,
+    STREAM_TLS_LISTENER_PROTOCOL,
+};
 
 /// Something that RabbitMQ has as a plugin.
 struct Plugin {
@@ -73,6 +76,16 @@ const PLUGINS: &[Plugin] = &[
         switch: Some(Switch {
             by: "prometheus.tcp.port = 15692",
             is_on: |_, node| listens(node, PROMETHEUS_PROTOCOL),
+        }),
+    },
+    Plugin {
+        name: "rabbitmq_stream",
+        about: "RabbitMQ Stream",
+        switch: Some(Switch {
+            by: "stream.listeners.tcp.default = 5552",
+            is_on: |_, node| {
+                listens(node, STREAM_LISTENER_PROTOCOL) || listens(node, STREAM_TLS_LISTENER_PROTOCOL)
+            },
         }),
     },
     built_in("rabbitmq_web_dispatch", "Web Dispatcher"),

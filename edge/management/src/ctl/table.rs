@@ -7,7 +7,8 @@ use broker::{Broker, Tracing};
 
 use super::{
     access, alarms, connections, delayed, delivery, events, hints, limits, maintenance, node, parameters,
-    plugins, policies, profile, queues, quorum, report, routes, shovels, stages, topology, upkeep, vhosts,
+    plugins, policies, profile, queues, quorum, report, routes, shovels, stages, streams, topology, upkeep,
+    vhosts,
 };
 use crate::ctl::commands::{Call, Commands, Run};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
@@ -90,6 +91,15 @@ const OTHERS: Commands = &[
     ("cancel_delayed_message", |it| delayed::cancel_delayed_message(it.broker, it.request)),
     ("delete_queue", |it| queues::delete_queue(it.broker, it.request)),
     ("purge_queue", |it| queues::purge_queue(it.broker, it.request)),
+    ("list_stream_connections", |it| streams::list_stream_connections(it.broker, it.request)),
+    ("list_stream_consumers", |it| streams::list_stream_consumers(it.broker, it.request)),
+    ("list_stream_publishers", |it| streams::list_stream_publishers(it.broker, it.request)),
+    ("list_stream_consumer_groups", |it| streams::list_stream_consumer_groups(it.broker, it.request)),
+    ("list_stream_group_consumers", |it| streams::list_stream_group_consumers(it.broker, it.request)),
+    ("list_stream_tracking", |it| streams::list_stream_tracking(it.broker, it.request)),
+    ("add_super_stream", |it| streams::add_super_stream(it.broker, it.request)),
+    ("delete_super_stream", |it| streams::delete_super_stream(it.broker, it.request)),
+    ("reset_offset", |it| streams::reset_offset(it.broker, it.request)),
     ("list_mqtt_connections", |it| connections::list_mqtt_connections(it.broker, it.request)),
     ("list_web_mqtt_connections", |it| connections::list_web_mqtt_connections(it.broker, it.request)),
     ("list_connections", |it| connections::list_connections(it.broker, it.request)),

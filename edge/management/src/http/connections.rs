@@ -98,6 +98,11 @@ pub(crate) fn find(call: &Call, name: &str) -> Result<Line, Problem> {
 }
 
 fn list(call: &Call) -> Answer {
+    list_of(call, visible(call)?)
+}
+
+/// These connections.
+pub(crate) fn list_of(call: &Call, lines: Vec<Line>) -> Answer {
     let (app, ranges) = (call.app.clone(), Ranges::of(call));
     let render = move |lines: &[Line], _: &Wanted| {
         let each =
@@ -105,7 +110,7 @@ fn list(call: &Call) -> Answer {
         each.collect()
     };
     let name = |line: &Line| Cow::Owned(line.2.name.clone());
-    let lines = Listing::new(visible(call)?, name, render);
+    let lines = Listing::new(lines, name, render);
     // Those of one vhost RabbitMQ never cuts into pages.
     if call.part_if("vhost").is_some() { listing::whole(call, lines) } else { listing::answer(call, lines) }
 }
@@ -171,8 +176,12 @@ fn connection_object(
 }
 
 fn show(call: &Call) -> Answer {
-    let (id, _, info) = find(call, call.part("name"))?;
-    listing::one(call, connection_object(&call.app, id, &info, Details::Full, Ranges::of(call)))
+    show_one(call, &find(call, call.part("name"))?)
+}
+
+/// All of one connection.
+pub(crate) fn show_one(call: &Call, (id, _, info): &Line) -> Answer {
+    listing::one(call, connection_object(&call.app, *id, info, Details::Full, Ranges::of(call)))
 }
 
 /// Whose connections a user may close: monitors only look.
@@ -187,7 +196,11 @@ fn may_close(call: &Call, user: &str) -> Result<(), Problem> {
 const CLOSED: &str = "Closed via management plugin";
 
 fn close(call: &Call) -> Answer {
-    let (_, control, info) = find(call, call.part("name"))?;
+    close_one(call, &find(call, call.part("name"))?)
+}
+
+/// Closes a connection.
+pub(crate) fn close_one(call: &Call, (_, control, info): &Line) -> Answer {
     may_close(call, &info.user)?;
     let reason = call.reason.as_deref().unwrap_or(CLOSED);
     control.close(CloseReason::Operator(reason.into()));

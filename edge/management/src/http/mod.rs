@@ -64,6 +64,7 @@ mod shapes;
 mod shovels;
 mod slots;
 mod sort_key;
+mod streams;
 mod table;
 mod users;
 mod vhosts;

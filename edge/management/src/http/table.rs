@@ -4,7 +4,7 @@ use super::route::Route;
 use super::{
     attempts, bindings, channels, connections, consumers, ctl, definitions, exchanges, explain, features,
     health, insight, limits, nodes, openapi, overview, parameters, permissions, policies, profile, queues,
-    replicas, shovels, users, vhosts,
+    replicas, shovels, streams, users, vhosts,
 };
 
 /// All rows, family by family: in this order they stand in the reference.
@@ -17,6 +17,7 @@ const FAMILIES: &[&[Route]] = &[
     exchanges::ROUTES,
     queues::ROUTES,
     replicas::ROUTES,
+    streams::ROUTES,
     bindings::ROUTES,
     vhosts::ROUTES,
     users::ROUTES,

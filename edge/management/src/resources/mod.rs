@@ -15,4 +15,5 @@ pub(crate) mod policies;
 pub(crate) mod routes;
 pub(crate) mod shovels;
 pub(crate) mod stages;
+pub(crate) mod streams;
 pub(crate) mod values;

@@ -3,8 +3,7 @@
 use broker::PasswordRule;
 use broker::policies::permission_pattern_problem;
 
-use super::table::narrow;
-use crate::config::key::{Key, Section, Take, Unit, boolean};
+use crate::config::key::{Key, Section, Take, Unit, boolean, narrow};
 use crate::config::options::{Mechanism, PasswordHashing, PasswordRuleKind};
 use stdx::Secret;
 

@@ -1,7 +1,6 @@
 //! Keys of the HTTP API.
 
-use super::table::narrow;
-use crate::config::key::{Key, Section, Take, Unit};
+use crate::config::key::{Key, Section, Take, Unit, narrow};
 use crate::config::options::ManagementListener;
 
 pub(super) static SECTION: Section = Section {

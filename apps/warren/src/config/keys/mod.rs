@@ -14,6 +14,7 @@ mod prometheus;
 mod queues;
 mod seeds;
 mod shovels;
+mod stream;
 mod table;
 mod tls;
 mod web_mqtt;

@@ -1,7 +1,6 @@
 //! Keys of MQTT.
 
-use super::table::narrow;
-use crate::config::key::{Key, Section, Take, Unit};
+use crate::config::key::{Key, Section, Take, Unit, narrow};
 use crate::config::options::QueueType;
 
 pub(super) static SECTION: Section = Section {

@@ -1,7 +1,6 @@
 //! Keys of listeners, frames, heartbeats and sockets.
 
-use super::table::narrow;
-use crate::config::key::{Key, Section, Take, Unit};
+use crate::config::key::{Key, Section, Take, Unit, narrow};
 
 /// Largest frame size that can be configured, bytes: a frame is buffered whole, so it needs a bound.
 const FRAME_BYTES_MAX: u64 = 128 << 20;

@@ -2,8 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::table::narrow;
-use crate::config::key::{Key, Section, Take, Unit};
+use crate::config::key::{Key, Section, Take, Unit, narrow};
 use crate::config::options::Switch;
 
 pub(super) static SECTION: Section = Section {

@@ -2,7 +2,7 @@
 
 use crate::config::key::{Key, Section};
 
-static SECTIONS: [&Section; 18] = [
+static SECTIONS: [&Section; 19] = [
     &super::network::SECTION,
     &super::tls::CLIENTS,
     &super::limits::SECTION,
@@ -18,6 +18,7 @@ static SECTIONS: [&Section; 18] = [
     &super::mqtt::SECTION,
     &super::web_mqtt::SECTION,
     &super::tls::WEB_MQTT,
+    &super::stream::SECTION,
     &super::node::SECTION,
     &super::logging::SECTION,
     &super::accepted::SECTION,
@@ -31,9 +32,4 @@ pub fn sections() -> impl Iterator<Item = &'static Section> {
 /// All keys, in the order of the reference.
 pub fn all() -> impl Iterator<Item = &'static Key> {
     sections().flat_map(|section| section.keys)
-}
-
-/// Converts a number that the table's bounds have already checked.
-pub(super) fn narrow<T: TryFrom<u64>>(number: u64) -> T {
-    T::try_from(number).ok().expect("the bounds in the table fit the field; a test applies both")
 }

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use stdx::Secret;
 use tls::{NamedCertificate, SanType, ServerOptions, Verify, Version};
 
-use super::table::narrow;
-use crate::config::key::{Key, Section, Take, Unit};
+use crate::config::key::{Key, Section, Take, Unit, narrow};
 use crate::config::options::Options;
 use crate::config::tls::LoginFrom;
 

@@ -1,8 +1,7 @@
 //! Keys of MQTT over WebSocket, but for those of its certificate.
 
-use super::table::narrow;
 use super::tls::address;
-use crate::config::key::{Key, Section, Take, Unit};
+use crate::config::key::{Key, Section, Take, Unit, narrow};
 use crate::config::mqtt::WebAddress;
 use crate::config::options::Listener;
 

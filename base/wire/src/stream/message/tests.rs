@@ -339,3 +339,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_value_behind_a_specification_without_one_is_passed_over_in_updates() {
+    let mut bytes = Vec::new();
+    let offset = OffsetSpec::Next;
+    let answer = responses::ConsumerUpdate { code: ResponseCode::OK, offset };
+    Response::from(answer).encode(7, &mut bytes);
+    bytes.extend_from_slice(&[0; 8]);
+    bytes[3] += 8;
+    let Ok(Parsed::Complete { frame, .. }) = parse_frame(&bytes, 1000) else { panic!() };
+    let expected = Message::Response { correlation_id: 7, response: answer.into() };
+    assert_eq!(Message::decode(&frame), Ok(expected));
+}

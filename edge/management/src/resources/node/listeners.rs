@@ -26,6 +26,12 @@ pub const WEB_MQTT_LISTENER_PROTOCOL: &str = "http/web-mqtt";
 /// RabbitMQ's short name of listeners of MQTT over WebSocket and TLS.
 pub const WEB_MQTT_TLS_LISTENER_PROTOCOL: &str = "https/web-mqtt";
 
+/// RabbitMQ's short name of listeners of the stream protocol.
+pub const STREAM_LISTENER_PROTOCOL: &str = "stream";
+
+/// RabbitMQ's short name of them over TLS.
+pub const STREAM_TLS_LISTENER_PROTOCOL: &str = "stream/ssl";
+
 /// RabbitMQ's short name of the HTTP API over TLS.
 pub const HTTPS_PROTOCOL: &str = "https";
 

@@ -1,0 +1,78 @@
+//! Listeners of the stream protocol, and what its sessions are told of the configuration.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker::Broker;
+use management::{NodeListener, STREAM_LISTENER_PROTOCOL, STREAM_TLS_LISTENER_PROTOCOL};
+use net::Endpoint;
+use protocols::amqp091;
+use protocols::stream::{Door, Settings};
+
+use crate::config::{self, Options};
+use crate::names::node_names;
+use crate::server::Bound;
+use crate::tls::Certificates;
+
+/// Makes the sessions; `amqp` has what all protocols say of the server, and how clients log in.
+pub(crate) fn door(options: &Options, broker: &Broker, amqp: &amqp091::Settings) -> Door {
+    Door { broker: broker.clone(), settings: Arc::new(settings(options, amqp)) }
+}
+
+/// Where clients come in, and what stands before the protocol there.
+pub(crate) fn entrances(options: &Options, certificates: &Certificates) -> Vec<(config::Listener, Endpoint)> {
+    let plain = Endpoint {
+        proxy: false,
+        tls: None,
+        web_socket: None,
+        timeout: Duration::from_millis(options.network.tls.handshake_timeout_ms),
+    };
+    let slot = certificates.clients.as_ref().map(|named| named.slot.clone());
+    let encrypted = Endpoint { tls: slot, ..plain.clone() };
+    let of = |listeners: &[config::Listener], endpoint: Endpoint| {
+        listeners.iter().map(move |listener| (*listener, endpoint.clone())).collect::<Vec<_>>()
+    };
+    let mut all = of(&options.stream.listeners, plain);
+    all.append(&mut of(&options.stream.tls_listeners, encrypted));
+    all
+}
+
+/// A listener as listings show it.
+pub(crate) fn shown(bound: &Bound) -> NodeListener {
+    let (protocol, purpose) = match bound.is_encrypted {
+        true => (STREAM_TLS_LISTENER_PROTOCOL, "stream over TLS"),
+        false => (STREAM_LISTENER_PROTOCOL, "stream"),
+    };
+    NodeListener { address: bound.address, protocol, purpose }
+}
+
+fn settings(options: &Options, amqp: &amqp091::Settings) -> Settings {
+    let stream = &options.stream;
+    let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    let machine = match node_names().host {
+        host if host.is_empty() => "localhost".to_owned(),
+        host => host,
+    };
+    let host = |given: &Option<String>| given.clone().unwrap_or_else(|| machine.clone());
+    Settings {
+        frame_max: stream.frame_max,
+        initial_frame_max: stream.initial_frame_max,
+        heartbeat_s: stream.heartbeat_s,
+        initial_credits: size(stream.initial_credits),
+        credits_required_for_unblocking: size(stream.credits_required_for_unblocking),
+        sub_batch_bytes_max: stream.sub_batch_bytes_max,
+        partitions_max: stream.partitions_max.map(size),
+        advertised_host: host(&stream.advertised_host),
+        advertised_port: stream.advertised_port,
+        advertised_tls_host: host(&stream.advertised_tls_host),
+        advertised_tls_port: stream.advertised_tls_port,
+        mechanisms: amqp.mechanisms.clone(),
+        anonymous: amqp.anonymous.clone(),
+        step_timeout_ms: amqp.handshake_timeout_ms,
+        product: amqp.product.clone(),
+        version: amqp.version.clone(),
+        warren_version: amqp.warren_version.clone(),
+        platform: amqp.platform.clone(),
+        ..Settings::default()
+    }
+}

@@ -1,0 +1,293 @@
+//! Super streams: a direct exchange with `x-super-stream`, and streams bound to it in an order (`x-stream-partition-order`).
+//!
+//! Nothing else tells that they are one: whoever binds a stream to such an exchange adds a partition.
+
+use std::collections::HashSet;
+
+use message::{Table, TableBuf, Value};
+use metadata::Destination;
+use queues::Kind;
+
+use crate::Broker;
+use crate::access::{Permission, Principal};
+use crate::cell::QueueRef;
+use crate::control::bindings::{BindRequest, DestinationName};
+use crate::control::exchanges::ExchangeDeclare;
+use crate::control::queues::QueueDeclare;
+use crate::refused::Refused;
+use crate::streams::Groups;
+use crate::vhost::Vhost;
+
+/// Argument of the exchange of a super stream.
+const SUPER_STREAM: &str = "x-super-stream";
+/// Argument of a binding: the partition's place.
+const ORDER: &str = "x-stream-partition-order";
+
+/// Longest routing key.
+const KEY_BYTES_MAX: usize = 255;
+
+/// A super stream to be created.
+#[derive(Clone, Debug)]
+pub struct SuperStream {
+    /// Its name.
+    pub name: Box<str>,
+    /// Names of the partitions, and their binding keys, in order.
+    pub partitions: Vec<(Box<str>, Box<str>)>,
+    /// Arguments of each partition.
+    pub arguments: TableBuf,
+    /// Most partitions there may be; `None` is no limit.
+    pub partitions_max: Option<usize>,
+}
+
+/// Why a super stream is not created or deleted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SuperStreamRefused {
+    /// A name or number that cannot be; the text says which.
+    Invalid(Box<str>),
+    /// An exchange or queue has such a name; the text says which.
+    AlreadyExists(Box<str>),
+    /// There is no such super stream.
+    NotFound,
+    /// The broker refuses a part of it.
+    Refused(Refused),
+}
+
+impl From<Refused> for SuperStreamRefused {
+    fn from(refused: Refused) -> Self {
+        SuperStreamRefused::Refused(refused)
+    }
+}
+
+/// Whether a stream may have that name, by the rules of the stream protocol.
+#[must_use]
+pub fn is_stream_name(name: &str) -> bool {
+    let name: String = name.chars().filter(|it| !matches!(it, '\r' | '\n')).collect();
+    !name.is_empty() && !name.starts_with("amq.") && name.len() <= 255
+}
+
+fn is_stream(vhost: &Vhost, name: &[u8]) -> bool {
+    vhost.queue(name).is_some_and(|queue| queue.queue_kind() == Kind::Stream)
+}
+
+/// The place that a binding says.
+fn order_of(arguments: Table<'_>) -> Option<i64> {
+    match arguments.get(ORDER)? {
+        Value::LongStr(text) => std::str::from_utf8(text).ok()?.parse().ok(),
+        value => value.as_i64(),
+    }
+}
+
+impl Broker {
+    /// Groups of consumers of which one is active.
+    #[must_use]
+    pub fn stream_groups(&self) -> &Groups {
+        &self.services().streams.groups
+    }
+
+    /// The streams of a super stream in order; those without a place come last. `None`: there is no such exchange. Whoever asks checks
+    /// permissions.
+    #[must_use]
+    pub fn super_stream_partitions(&self, vhost: &Vhost, name: &[u8]) -> Option<Vec<Box<[u8]>>> {
+        let mut found = self.bound_streams(vhost, name)?;
+        found.sort_by_key(|(_, order)| order.map_or((1, 0), |order| (0, order)));
+        Some(found.into_iter().map(|(stream, _)| stream).collect())
+    }
+
+    /// The place of a stream in a super stream, as its binding says, or the number that ends its name.
+    #[must_use]
+    pub fn partition_index(&self, vhost: &Vhost, name: &[u8], stream: &[u8]) -> Option<u32> {
+        let found = self.bound_streams(vhost, name)?;
+        let (_, order) = found.into_iter().find(|(bound, _)| **bound == *stream)?;
+        let by_name = || std::str::from_utf8(stream).ok()?.rsplit_once('-')?.1.parse().ok();
+        u32::try_from(order.or_else(by_name)?).ok()
+    }
+
+    /// Streams that an exchange leads to.
+    fn bound_streams(&self, vhost: &Vhost, name: &[u8]) -> Option<Vec<(Box<[u8]>, Option<i64>)>> {
+        vhost.exchange(name)?;
+        let bound: Vec<(Box<[u8]>, Option<i64>)> = self.read_metadata(|state| {
+            let bindings = state.vhost(vhost.name().as_bytes()).map(|vhost| vhost.bindings_from(name));
+            let queue_of = |binding: &metadata::Binding| match &binding.destination {
+                Destination::Queue(queue) => {
+                    Some((queue.name.clone(), order_of(binding.arguments.as_table())))
+                }
+                Destination::Exchange(_) => None,
+            };
+            bindings.unwrap_or_default().into_iter().filter_map(|binding| queue_of(binding)).collect()
+        });
+        Some(bound.into_iter().filter(|(queue, _)| is_stream(vhost, queue)).collect())
+    }
+
+    /// The streams that an exchange leads to with that key. `None`: there is no such exchange. Whoever asks checks permissions.
+    #[must_use]
+    pub fn super_stream_route(&self, vhost: &Vhost, name: &[u8], key: &[u8]) -> Option<Vec<Box<[u8]>>> {
+        let start = vhost.exchange(name)?;
+        if key.len() > KEY_BYTES_MAX {
+            return Some(Vec::new());
+        }
+        let keys = [key];
+        let asked = routing::Message { keys: &keys, headers: None, properties: None };
+        let alternates = |name: &[u8]| vhost.exchange(name);
+        let (mut scratch, mut out) = (Vhost::scratch().imagining(), Vec::new());
+        routing::route(&start, &asked, &alternates, &mut scratch, &mut out);
+        let streams = out.into_iter().filter(|QueueRef(queue)| queue.queue_kind() == Kind::Stream);
+        Some(streams.map(|QueueRef(queue)| queue.name().into()).collect())
+    }
+
+    /// Creates exchange, streams and bindings; what was created goes again when a part is refused.
+    ///
+    /// # Errors
+    /// See [`SuperStreamRefused`].
+    pub async fn create_super_stream(
+        &self,
+        principal: &Principal,
+        wanted: &SuperStream,
+    ) -> Result<(), SuperStreamRefused> {
+        check(&principal.vhost, wanted)?;
+        self.may_manage(
+            principal,
+            &wanted.name,
+            wanted.partitions.iter().map(|(stream, _)| stream.as_bytes()),
+        )?;
+        let mut arguments = TableBuf::new();
+        arguments.push(SUPER_STREAM, Value::Bool(true));
+        let exchange = ExchangeDeclare {
+            name: wanted.name.as_bytes(),
+            kind: b"direct",
+            durable: true,
+            auto_delete: false,
+            internal: false,
+            arguments: arguments.as_table(),
+        };
+        self.declare_exchange(principal, exchange)?.await?;
+        let filled = self.fill(principal, wanted).await;
+        if filled.is_err() {
+            let streams: Vec<Box<[u8]>> =
+                wanted.partitions.iter().map(|(stream, _)| stream.as_bytes().into()).collect();
+            self.remove(principal, &wanted.name, &streams).await;
+        }
+        filled
+    }
+
+    async fn fill(&self, principal: &Principal, wanted: &SuperStream) -> Result<(), SuperStreamRefused> {
+        let arguments = wanted.arguments.as_table();
+        let declare = |stream: &str| {
+            let name = stream.as_bytes();
+            let declare =
+                QueueDeclare { name, durable: true, exclusive: false, auto_delete: false, arguments };
+            self.declare_queue(principal, declare).map(|declared| declared.counts)
+        };
+        // All at once: they are durable together.
+        let declared: Result<Vec<_>, Refused> =
+            wanted.partitions.iter().map(|(stream, _)| declare(stream)).collect();
+        for counts in declared? {
+            counts.await?;
+        }
+        let mut bound = Vec::new();
+        for (order, (stream, key)) in (0_i64..).zip(&wanted.partitions) {
+            let mut arguments = TableBuf::new();
+            arguments.push_i64(ORDER, order);
+            bound.push(self.bind(
+                principal,
+                BindRequest {
+                    source: wanted.name.as_bytes(),
+                    destination: DestinationName::Queue(stream.as_bytes()),
+                    routing_key: key.as_bytes(),
+                    arguments: arguments.as_table(),
+                },
+            )?);
+        }
+        for bound in bound {
+            bound.await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a super stream with its partitions.
+    ///
+    /// # Errors
+    /// [`SuperStreamRefused::NotFound`], or a permission is missing.
+    pub async fn delete_super_stream(
+        &self,
+        principal: &Principal,
+        name: &str,
+    ) -> Result<(), SuperStreamRefused> {
+        principal.check_exchange(Permission::Configure, name.as_bytes())?;
+        let found = self.super_stream_partitions(&principal.vhost, name.as_bytes());
+        let partitions = found.ok_or(SuperStreamRefused::NotFound)?;
+        self.may_manage(principal, name, partitions.iter().map(|stream| &**stream))?;
+        self.remove(principal, name, &partitions).await;
+        Ok(())
+    }
+
+    /// Deletes exchange and streams, as far as they are there.
+    async fn remove(&self, principal: &Principal, name: &str, streams: &[Box<[u8]>]) {
+        let exchange = self.delete_exchange(principal, name.as_bytes(), false);
+        let queues: Vec<_> =
+            streams.iter().map(|stream| self.delete_queue(principal, stream, false, false)).collect();
+        let mut left = Vec::new();
+        match exchange {
+            Ok(gone) => left.extend(gone.await.err()),
+            Err(refused) => left.push(refused),
+        }
+        for queue in queues {
+            match queue {
+                Ok(gone) => left.extend(gone.await.err()),
+                Err(refused) => left.push(refused),
+            }
+        }
+        for refused in left {
+            tracing::warn!(super_stream = name, ?refused, "a part of a super stream could not be deleted");
+        }
+    }
+
+    /// What the creation and the deletion of all parts need.
+    fn may_manage<'a>(
+        &self,
+        principal: &Principal,
+        name: &str,
+        streams: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> Result<(), Refused> {
+        principal.check_exchange(Permission::Configure, name.as_bytes())?;
+        for stream in streams.clone() {
+            principal.check_queue(Permission::Configure, stream)?;
+        }
+        principal.check_exchange(Permission::Read, name.as_bytes())?;
+        for stream in streams {
+            principal.check_queue(Permission::Write, stream)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether it can be created, in RabbitMQ's order.
+fn check(vhost: &Vhost, wanted: &SuperStream) -> Result<(), SuperStreamRefused> {
+    let invalid = |text: String| Err(SuperStreamRefused::Invalid(text.into()));
+    if !is_stream_name(&wanted.name) {
+        return invalid(format!("{} is not a correct name for a super stream", wanted.name));
+    }
+    let mut names = HashSet::new();
+    for (stream, _) in &wanted.partitions {
+        if !names.insert(stream) {
+            return invalid(format!("Duplicate partition names found {stream}"));
+        }
+        if !is_stream_name(stream) {
+            return invalid(format!("{stream} is not a correct partition names"));
+        }
+    }
+    if let Some(max) = wanted.partitions_max
+        && wanted.partitions.len() > max
+    {
+        return invalid(format!("The partition number must not exceed {max}"));
+    }
+    let exists = |text: String| Err(SuperStreamRefused::AlreadyExists(text.into()));
+    if vhost.exchange(wanted.name.as_bytes()).is_some() {
+        return exists(format!("there is already an exchange named {}", wanted.name));
+    }
+    for (stream, _) in &wanted.partitions {
+        if vhost.queue(stream.as_bytes()).is_some() {
+            return exists(format!("there is already a queue named {stream}"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,546 @@
+//! One connection of the stream protocol: phases, the frame loop, heartbeats, its end.
+//!
+//! Refuses to know sockets and tasks: [`crate::Session`] says what drives it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll, Waker};
+
+use broker::{Broker, ConnectionInfo, Principal, Stage, User};
+use platform::profile::{self, NameId, SessionScope};
+use wire::stream::commands::{Heartbeat, Tune};
+use wire::stream::requests::{self, Close, Open, SaslAuthenticate};
+use wire::stream::{
+    Command, FrameError, ListBuf, Message, Parsed, Request, Response, ResponseCode, Trailing, parse_frame,
+    responses,
+};
+
+use super::control::Control;
+use super::end::End;
+use super::handshake::{self, advertised};
+use super::running::{Next, Running};
+use super::settings::Settings;
+use crate::login::Mechanism;
+use crate::outbox::{Outbox, OutputBytes};
+use crate::{Now, Peer, Progress};
+
+mod driven;
+#[cfg(test)]
+mod tests;
+
+pub use driven::Door;
+
+/// The name of the protocol in profiles.
+static PROTOCOL: LazyLock<NameId> = LazyLock::new(|| profile::intern("stream"));
+
+/// The name of the protocol in listings.
+const PROTOCOL_NAME: &str = "stream";
+
+/// How long a client may take to end a connection that is closing, milliseconds.
+const CLOSE_TIMEOUT_MS: u64 = 10_000;
+
+/// Of an incomplete frame so many more bytes are asked for at once, at most: memory follows what arrives, not what a length says.
+const MORE_BYTES_MAX: usize = 256 << 10;
+
+/// Output buffers above this are given back when nothing was written for a whole interval between ticks.
+const IDLE_BUFFER_BYTES_KEPT: usize = 1024;
+
+/// Heartbeats that may stay away before the client counts as gone.
+const SILENT_HEARTBEATS_MAX: u64 = 2;
+
+/// The correlation id of the server's own close.
+const CLOSE_ID: u32 = 1;
+
+/// Commands that wait while metadata is changed for long: those that change it.
+const METADATA_KEYS: [u16; 5] = [
+    requests::Create::KEY,
+    requests::Delete::KEY,
+    requests::CreateSuperStream::KEY,
+    requests::DeleteSuperStream::KEY,
+    requests::Open::KEY,
+];
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The client says what it is.
+    PeerProperties,
+    /// It asks for mechanisms.
+    Mechanisms,
+    /// It logs in.
+    Login,
+    /// It answers the proposed limits.
+    Tuning,
+    /// It opens a vhost.
+    Opening,
+    Running,
+    /// The close is sent, the client's answer awaited.
+    Closing,
+    Draining,
+    Closed,
+}
+
+impl Phase {
+    /// RabbitMQ's name.
+    const fn name(self) -> &'static str {
+        match self {
+            Phase::PeerProperties | Phase::Mechanisms | Phase::Login | Phase::Tuning | Phase::Opening => {
+                "starting"
+            }
+            Phase::Running => "running",
+            Phase::Closing | Phase::Draining => "closing",
+            Phase::Closed => "closed",
+        }
+    }
+}
+
+/// What a request waits for: its answer.
+pub(crate) type Wait = Pin<Box<dyn Future<Output = (u32, Response<'static>)> + Send>>;
+
+/// One connection of the stream protocol, server side.
+pub struct Session {
+    broker: Broker,
+    settings: Arc<Settings>,
+    peer: Peer,
+    outbox: Arc<Outbox<()>>,
+    control: Arc<Control>,
+    phase: Phase,
+    login: Option<(Arc<User>, Mechanism)>,
+    running: Option<Box<Running>>,
+    wait: Option<Wait>,
+    /// A frame waits for the end of a long change of metadata, see [`broker::LongChanges`].
+    awaits_metadata: bool,
+    /// Negotiated, bytes.
+    frame_max: u32,
+    /// Negotiated, seconds.
+    heartbeat_s: u32,
+    now: Now,
+    /// When the phase began.
+    entered: Now,
+    received: Now,
+    sent: Now,
+    ticked: Now,
+}
+
+/// One step of the frame loop.
+enum Step {
+    Took(usize),
+    Needs(usize),
+    Waits,
+}
+
+impl Session {
+    /// A connection that was just accepted at `now`.
+    #[must_use]
+    pub fn new(broker: Broker, settings: Arc<Settings>, peer: Peer, now: Now) -> Session {
+        let outbox = Arc::new(Outbox::new(()));
+        let info = ConnectionInfo {
+            name: peer.connection_name(),
+            peer_host: peer.remote.ip().to_string(),
+            peer_port: peer.remote.port(),
+            host: peer.local.ip().to_string(),
+            port: peer.local.port(),
+            protocol: PROTOCOL_NAME,
+            state: Phase::PeerProperties.name(),
+            connected_at_ms: now.unix_ms,
+            tls: peer.tls.clone(),
+            ..ConnectionInfo::default()
+        };
+        broker.log_accepted(PROTOCOL_NAME, &info.name);
+        let control = Arc::new(Control::new(outbox.clone(), info));
+        Session {
+            broker,
+            settings,
+            peer,
+            outbox,
+            control,
+            phase: Phase::PeerProperties,
+            login: None,
+            running: None,
+            wait: None,
+            awaits_metadata: false,
+            frame_max: 0,
+            heartbeat_s: 0,
+            now,
+            entered: now,
+            received: now,
+            sent: now,
+            ticked: now,
+        }
+    }
+
+    /// Takes what has arrived, as far as it is whole.
+    fn take(&mut self, input: &[u8], now: Now) -> Progress {
+        self.now = now;
+        self.received = now;
+        self.heed_close();
+        let began = self.broker.stages().begin();
+        let (mut consumed, mut needed) = (0, 0);
+        while !self.stalls() {
+            if matches!(self.phase, Phase::Draining | Phase::Closed) {
+                consumed = input.len();
+                break;
+            }
+            match self.step(&input[consumed..]) {
+                Ok(Step::Took(count)) => consumed += count,
+                Ok(Step::Needs(count)) => {
+                    needed = count.min(input.len() - consumed + MORE_BYTES_MAX);
+                    break;
+                }
+                Ok(Step::Waits) => break,
+                Err(end) => {
+                    self.fail(&end);
+                    consumed = input.len();
+                }
+            }
+        }
+        if consumed > 0 {
+            self.broker.stages().end(Stage::Parse, began);
+            self.control.received.add(consumed);
+        }
+        self.go_on();
+        Progress { consumed, needed }
+    }
+
+    fn step(&mut self, input: &[u8]) -> Result<Step, End> {
+        let bytes_max = match self.phase {
+            Phase::Running | Phase::Closing => self.frame_max,
+            _ => self.settings.initial_frame_max,
+        };
+        let parsed = parse_frame(input, bytes_max as usize).map_err(|error| match error {
+            FrameError::TooLarge { .. } => End::new(ResponseCode::FRAME_TOO_LARGE, error.to_string()),
+            FrameError::TooSmall { .. } => End::unknown(error.to_string()),
+        })?;
+        let (frame, consumed) = match parsed {
+            Parsed::Complete { frame, consumed } => (frame, consumed),
+            Parsed::Incomplete { needed } => return Ok(Step::Needs(needed)),
+        };
+        if self.broker.long_changes().is_on() && METADATA_KEYS.contains(&frame.key) {
+            self.awaits_metadata = true;
+            return Ok(Step::Waits);
+        }
+        let message = Message::decode(&frame).map_err(|error| End::unknown(error.to_string()))?;
+        match self.phase {
+            Phase::Running => {
+                let running = self.running.as_mut().expect("a running connection is open");
+                match running.take(&message)? {
+                    Next::Took => {}
+                    Next::Waits(wait) => self.wait = Some(wait),
+                    Next::Held => {
+                        self.control.set_state("blocked");
+                        return Ok(Step::Waits);
+                    }
+                    Next::Login(correlation_id, asked) => self.login_again(correlation_id, &asked)?,
+                    Next::Close(correlation_id) => {
+                        self.respond(correlation_id, responses::Close { code: ResponseCode::OK });
+                        self.release();
+                        self.enter(Phase::Draining);
+                    }
+                }
+            }
+            Phase::Closing => {
+                if matches!(message, Message::Response { response: Response::Close(_), .. }) {
+                    self.enter(Phase::Draining);
+                }
+            }
+            _ => self.begin(&message)?,
+        }
+        Ok(Step::Took(consumed))
+    }
+
+    fn respond<'a>(&self, correlation_id: u32, response: impl Into<Response<'a>>) {
+        response.into().encode(correlation_id, self.outbox.lock().bytes());
+    }
+
+    /// A frame before the vhost is open. One that is not awaited ends the connection.
+    fn begin(&mut self, message: &Message<'_>) -> Result<(), End> {
+        match (self.phase, message) {
+            (_, Message::Command(Command::Heartbeat(_))) => {}
+            (
+                Phase::PeerProperties,
+                Message::Request { correlation_id, request: Request::PeerProperties(asked) },
+            ) => {
+                handshake::note_client(asked, &mut self.control.info.lock());
+                let properties = handshake::server_properties(&self.settings, &self.broker.cluster_name());
+                let answer =
+                    responses::PeerProperties { code: ResponseCode::OK, properties: properties.as_list() };
+                self.respond(*correlation_id, answer);
+                self.enter(Phase::Mechanisms);
+            }
+            (Phase::Mechanisms, Message::Request { correlation_id, request: Request::SaslHandshake(_) }) => {
+                let mechanisms = handshake::mechanisms(&self.settings, &self.peer);
+                let answer =
+                    responses::SaslHandshake { code: ResponseCode::OK, mechanisms: mechanisms.as_list() };
+                self.respond(*correlation_id, answer);
+                self.enter(Phase::Login);
+            }
+            (
+                Phase::Login,
+                Message::Request { correlation_id, request: Request::SaslAuthenticate(asked) },
+            ) => {
+                self.log_in(*correlation_id, asked);
+            }
+            (Phase::Tuning, Message::TuneResponse(tune) | Message::Command(Command::Tune(tune))) => {
+                self.frame_max = handshake::frame_max(self.settings.frame_max, tune.frame_max);
+                self.heartbeat_s = tune.heartbeat;
+                let mut info = self.control.info.lock();
+                info.frame_max = self.frame_max;
+                info.heartbeat_s = u16::try_from(tune.heartbeat).unwrap_or(u16::MAX);
+                drop(info);
+                self.enter(Phase::Opening);
+            }
+            (Phase::Opening, Message::Request { correlation_id, request: Request::Open(asked) }) => {
+                self.open(*correlation_id, asked);
+            }
+            _ => return Err(End::unknown("a frame that is not awaited")),
+        }
+        Ok(())
+    }
+
+    fn log_in(&mut self, correlation_id: u32, asked: &SaslAuthenticate<'_>) {
+        let info = self.control.info.lock().clone();
+        match handshake::login(&self.broker, &self.settings, &self.peer, asked, &info) {
+            Ok((user, mechanism)) => {
+                let mut info = self.control.info.lock();
+                info.user = user.name.to_string();
+                info.auth_mechanism = mechanism.name().into();
+                drop(info);
+                self.login = Some((user, mechanism));
+                self.respond(correlation_id, handshake::answer(ResponseCode::OK));
+                let tune = Tune { frame_max: self.settings.frame_max, heartbeat: self.settings.heartbeat_s };
+                Command::from(tune).encode(self.outbox.lock().bytes());
+                self.enter(Phase::Tuning);
+            }
+            Err(code) => {
+                self.respond(correlation_id, handshake::answer(code));
+                self.enter(Phase::Draining);
+            }
+        }
+    }
+
+    /// A client that is logged in proves once more that it is who it was.
+    fn login_again(&mut self, correlation_id: u32, asked: &super::running::LoginAgain) -> Result<(), End> {
+        let Some((user, mechanism)) = &self.login else { return Err(End::unknown("nobody is logged in")) };
+        let asked = SaslAuthenticate { mechanism: &asked.mechanism, response: Some(&asked.response) };
+        let code = if mechanism.name() == asked.mechanism {
+            let info = self.control.info.lock().clone();
+            match handshake::login(&self.broker, &self.settings, &self.peer, &asked, &info) {
+                Err(code) => code,
+                Ok((again, _)) if again.name != user.name => ResponseCode::SASL_CANNOT_CHANGE_USERNAME,
+                Ok(_) if self.running.as_ref().is_some_and(|it| it.principal.check_vhost().is_err()) => {
+                    ResponseCode::VIRTUAL_HOST_ACCESS_FAILURE
+                }
+                Ok(_) => ResponseCode::OK,
+            }
+        } else {
+            ResponseCode::SASL_CANNOT_CHANGE_MECHANISM
+        };
+        self.respond(correlation_id, handshake::answer(code));
+        if code != ResponseCode::OK {
+            self.release();
+            self.enter(Phase::Draining);
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, correlation_id: u32, asked: &Open<'_>) {
+        let Some((user, _)) = self.login.clone() else { return };
+        self.control.info.lock().vhost = asked.virtual_host.to_owned();
+        let (id, control) = (self.broker.next_connection_id(), self.control.clone());
+        let name = user.name.clone();
+        match self.broker.open_connection(user, asked.virtual_host, id, control) {
+            Ok(principal) => self.opened(correlation_id, principal),
+            Err(error) => {
+                let why = crate::refusals::open_text(&error, &name, asked.virtual_host);
+                tracing::warn!(connection = %self.peer.connection_name(), "opening a connection failed: {why}");
+                let code = ResponseCode::VIRTUAL_HOST_ACCESS_FAILURE;
+                self.respond(correlation_id, responses::Open { code, ..responses::Open::default() });
+                self.enter(Phase::Draining);
+            }
+        }
+    }
+
+    fn opened(&mut self, correlation_id: u32, principal: Principal) {
+        let (host, port) = advertised(&self.settings, &self.peer);
+        let port_text = port.to_string();
+        let properties = ListBuf::of([("advertised_host", host), ("advertised_port", &*port_text)]);
+        let properties = Trailing(properties.as_list());
+        self.respond(correlation_id, responses::Open { code: ResponseCode::OK, properties });
+        let advertised = (host.into(), port);
+        self.running = Some(Box::new(Running::new(
+            self.broker.clone(),
+            principal,
+            self.settings.clone(),
+            (self.outbox.clone(), Waker::from(self.outbox.clone())),
+            self.control.clone(),
+            (advertised, self.frame_max),
+        )));
+        self.enter(Phase::Running);
+        self.broker.log_let_in(&self.control.info.lock().clone());
+    }
+
+    /// Ends the connection, and says why to a client that is let in.
+    fn fail(&mut self, end: &End) {
+        if matches!(self.phase, Phase::Closing | Phase::Draining | Phase::Closed) {
+            return;
+        }
+        let info = self.control.info.lock().clone();
+        self.broker.log_connection_failed(PROTOCOL_NAME, &info, self.phase.name(), &end.text);
+        let was_open = self.phase == Phase::Running;
+        self.release();
+        if !was_open {
+            // Not a word to what is not logged in.
+            self.enter(Phase::Closed);
+            return;
+        }
+        let close = Close { code: end.code, reason: end.code.text() };
+        Request::from(close).encode(CLOSE_ID, self.outbox.lock().bytes());
+        self.enter(Phase::Closing);
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.entered = self.now;
+        self.control.set_state(phase.name());
+    }
+
+    /// An operator, or the end of the node, closes the connection.
+    fn heed_close(&mut self) {
+        let Some(reason) = self.control.take_close() else { return };
+        if matches!(self.phase, Phase::Closing | Phase::Draining | Phase::Closed) {
+            return;
+        }
+        self.broker.log_forced(PROTOCOL_NAME, &self.control.info.lock().clone(), &reason);
+        self.release();
+        self.enter(Phase::Draining);
+    }
+
+    fn stalls(&self) -> bool {
+        self.wait.is_some()
+            || self.awaits_metadata
+            || self.running.as_ref().is_some_and(|running| running.is_stalled())
+    }
+
+    /// Confirms and deliveries, as far as there is something and room for it.
+    fn go_on(&mut self) {
+        let Some(running) = &mut self.running else { return };
+        let was_held = running.is_held();
+        // The answer to a deletion goes before the news of it.
+        running.go_on(self.wait.is_none(), self.now);
+        if was_held && !running.is_held() {
+            self.control.set_state(self.phase.name());
+        }
+    }
+
+    /// Drives what the session waits for.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.outbox.register(cx.waker());
+        self.heed_close();
+        self.awaits_metadata = self.awaits_metadata && self.broker.long_changes().poll_over(cx).is_pending();
+        if let Some(wait) = &mut self.wait
+            && let Poll::Ready((correlation_id, response)) = wait.as_mut().poll(cx)
+        {
+            self.wait = None;
+            self.respond(correlation_id, response);
+        }
+        self.go_on();
+        if self.stalls() { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    /// Gives back all that the connection holds.
+    fn release(&mut self) {
+        self.wait = None;
+        if let Some(mut running) = self.running.take() {
+            running.release();
+        }
+    }
+
+    fn heartbeat_ms(&self) -> Option<u64> {
+        (self.phase == Phase::Running && self.heartbeat_s > 0).then_some(u64::from(self.heartbeat_s) * 1000)
+    }
+
+    fn tick_at(&mut self, now: Now) {
+        let (idle_ms, interval_ms) = (now.since_ms(self.sent), now.since_ms(self.ticked));
+        (self.now, self.ticked) = (now, now);
+        self.heed_close();
+        match self.phase {
+            Phase::Running => self.tick_running(now, idle_ms, interval_ms),
+            Phase::Closing | Phase::Draining if now.since_ms(self.entered) >= CLOSE_TIMEOUT_MS => {
+                self.enter(Phase::Closed);
+            }
+            Phase::Closing | Phase::Draining | Phase::Closed => {}
+            _ if now.since_ms(self.entered) >= self.settings.step_timeout_ms => {
+                let phase = self.phase;
+                tracing::warn!(connection = %self.peer.connection_name(), ?phase, "a client did not go on in time");
+                self.enter(Phase::Closed);
+            }
+            _ => {}
+        }
+    }
+
+    fn tick_running(&mut self, now: Now, idle_ms: u64, interval_ms: u64) {
+        if self.stalls() {
+            // Nothing is read meanwhile, so silence says nothing.
+            self.received = now;
+        }
+        let overdue = self.running.as_ref().is_some_and(|running| running.is_unanswered(now));
+        if overdue {
+            tracing::info!(connection = %self.peer.connection_name(), "a client did not answer a consumer update in time");
+            self.release();
+            self.enter(Phase::Closed);
+            return;
+        }
+        if let Some(heartbeat_ms) = self.heartbeat_ms() {
+            if now.since_ms(self.received) >= heartbeat_ms * SILENT_HEARTBEATS_MAX {
+                tracing::info!(connection = %self.peer.connection_name(), "a client is silent and counts as gone");
+                self.release();
+                self.enter(Phase::Closed);
+                return;
+            }
+            if idle_ms >= heartbeat_ms / 2 && self.outbox.pending_bytes() == 0 {
+                Command::from(Heartbeat {}).encode(self.outbox.lock().bytes());
+            }
+        }
+        if idle_ms > interval_ms {
+            self.outbox.release_buffer(IDLE_BUFFER_BYTES_KEPT);
+        }
+        self.go_on();
+    }
+
+    fn due_ms(&self) -> u64 {
+        let after = |ms: u64| self.entered.monotonic_ms.saturating_add(ms);
+        match self.phase {
+            Phase::Running => {
+                let answer = self.running.as_ref().map_or(u64::MAX, |running| running.answer_due_ms());
+                let beat = self.heartbeat_ms().map_or(u64::MAX, |ms| {
+                    let silent = self.received.monotonic_ms + ms * SILENT_HEARTBEATS_MAX;
+                    let beat = (self.sent.monotonic_ms + ms / 2).min(silent);
+                    // A stalled connection, or a full socket, must not make this spin.
+                    beat.max(self.ticked.monotonic_ms + ms / 10)
+                });
+                answer.min(beat)
+            }
+            Phase::Closing | Phase::Draining => after(CLOSE_TIMEOUT_MS),
+            Phase::Closed => u64::MAX,
+            _ => after(self.settings.step_timeout_ms),
+        }
+    }
+
+    /// Whoever drives the session works for it, in profiles, as long as the scope lives.
+    fn profiled(&self) -> SessionScope {
+        match &self.running {
+            Some(running) => {
+                let principal = &running.principal;
+                profile::enter_session(*PROTOCOL, principal.vhost.label(), principal.connection.count)
+            }
+            None => profile::enter_session(*PROTOCOL, NameId::default(), 0),
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.release();
+    }
+}

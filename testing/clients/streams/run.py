@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Runs the suite that the stream client for Go publishes, as it is, against a Warren of its own on the usual ports.
+
+    run.py --warren BIN --cache .cache [--logs DIR] [--focus REGEX]
+
+The client comes from the Go module proxy at the pinned version and is never committed. Its tests speak to localhost at 5552, 5672 and
+15672: all of it runs in a network namespace of its own, which needs root. What is left out stands in SKIPPED, with the reason.
+Exit code 0: every test that ran passed.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+MODULE = "github.com/rabbitmq/rabbitmq-stream-go-client@v1.8.1"
+INSIDE = "WARREN_STREAMS_INSIDE"
+SKIPPED = {}
+CONFIG = """
+stream.listeners.tcp.default = 127.0.0.1:5552
+stream.advertised_host = localhost
+prometheus.tcp.listener = none
+"""
+
+sys.path.insert(0, str(HERE.parent.parent / "crash"))
+import warren  # noqa: E402
+
+
+def go_environment(cache):
+    return os.environ | {"GOMODCACHE": str(cache / "go" / "mod"), "GOCACHE": str(cache / "go" / "build"), "GOTOOLCHAIN": "local",
+                         "GOFLAGS": "-modcacherw"}
+
+
+def fetch(cache, folder):
+    """The client with its tests, and a binary of them."""
+    environment = go_environment(cache)
+    subprocess.run(["go", "mod", "download", MODULE], cwd="/", env=environment, check=True)
+    source = cache / "go" / "mod" / MODULE
+    subprocess.run(["go", "test", "-c", "-mod=mod", "-o", str(folder / "tests"), "./pkg/stream"], cwd=source, env=environment, check=True)
+    return source / "pkg" / "stream"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--warren", required=True)
+    parser.add_argument("--cache", required=True, type=pathlib.Path)
+    parser.add_argument("--logs", type=pathlib.Path)
+    parser.add_argument("--focus")
+    given = parser.parse_args()
+    if INSIDE not in os.environ:
+        environment = os.environ | {INSIDE: tempfile.mkdtemp()}
+        (pathlib.Path(environment[INSIDE]) / "source").write_text(str(fetch(given.cache.resolve(), pathlib.Path(environment[INSIDE]))))
+        return subprocess.run(["unshare", "--net", sys.executable, *sys.argv], env=environment).returncode
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    folder = pathlib.Path(os.environ[INSIDE])
+    server = warren.Warren(given.warren, folder, CONFIG, ("--listen", "127.0.0.1:5672", "--management-listen", "127.0.0.1:15672"))
+    server.start()
+    words = [str(folder / "tests"), "-test.timeout=600s", "--ginkgo.no-color"]
+    words += ["--ginkgo.focus", given.focus] if given.focus else []
+    for skipped in SKIPPED:
+        words += ["--ginkgo.skip", skipped]
+    done = subprocess.run(words, cwd=(folder / "source").read_text(), capture_output=True, text=True, errors="replace")
+    server.stop()
+    text = done.stdout + done.stderr
+    if given.logs:
+        (given.logs / "streams-go.log").write_text(text)
+    for line in re.findall(r"^\s*\[FAIL\].*$", text, re.MULTILINE):
+        print(line.strip())
+    print("\n".join(re.findall(r"^Ran \d+ of .*$|^(?:FAIL!|SUCCESS!).*$", text, re.MULTILINE)) or text[-2000:])
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

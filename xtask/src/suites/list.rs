@@ -242,6 +242,12 @@ pub(crate) const SUITES: &[Suite] = &[
     )
     .needs(&["valgrind"]),
     // It compiles a release. Needs lintian, rpm and skopeo, as root: what is missing is named.
+    soak(
+        "soak-streams-go",
+        30,
+        r#""$PYTHON" testing/clients/streams/run.py --warren "$WARREN_BIN" --cache "$CACHE" --logs "$LOGS""#,
+    )
+    .needs(&["go"]),
     soak("soak-packages", 120, "testing/packages/release.sh").needs(&["packages"]),
     soak("soak-requests", 120, "TEST_SEED=1-300 pytest -c testing/management/pytest.ini testing/management").needs(&["java", "monitors", "go"]),
 ];

@@ -22,6 +22,8 @@ pub(super) struct Client {
     start: usize,
     end: usize,
     correlation_id: u32,
+    /// The limits that the broker has proposed: they may come with the answer to the login.
+    proposed: Option<Tune>,
 }
 
 impl Client {
@@ -40,15 +42,19 @@ impl Client {
         let socket = TcpStream::connect(&place).with_context(|| format!("cannot connect to {place}"))?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(READ_TIMEOUT))?;
-        let mut client = Self { socket, buffer: vec![0; READ_BYTES], start: 0, end: 0, correlation_id: 0 };
+        let mut client =
+            Self { socket, buffer: vec![0; READ_BYTES], start: 0, end: 0, correlation_id: 0, proposed: None };
         client.request(PeerProperties { properties: List::EMPTY }, |_| ())?;
         client.request(SaslHandshake {}, |_| ())?;
         let plain = format!("\0{user}\0{password}");
         client.request(SaslAuthenticate { mechanism: "PLAIN", response: Some(plain.as_bytes()) }, |_| ())?;
-        let proposed = client.until(|message| match message {
-            Message::Command(Command::Tune(tune)) => Some(*tune),
-            _ => None,
-        })?;
+        let proposed = match client.proposed {
+            Some(tune) => tune,
+            None => client.until(|message| match message {
+                Message::Command(Command::Tune(tune)) => Some(*tune),
+                _ => None,
+            })?,
+        };
         let mut out = Vec::new();
         Command::from(Tune { heartbeat: 0, ..proposed }).encode(&mut out);
         client.socket.write_all(&out)?;
@@ -85,8 +91,14 @@ impl Client {
 
     fn until<T>(&mut self, find: impl Fn(&Message<'_>) -> Option<T>) -> Result<T> {
         loop {
-            let mut found = None;
-            self.read(|message| found = found.take().or_else(|| find(message)))?;
+            let (mut found, mut proposed) = (None, None);
+            self.read(|message| {
+                if let Message::Command(Command::Tune(tune)) = message {
+                    proposed = Some(*tune);
+                }
+                found = found.take().or_else(|| find(message));
+            })?;
+            self.proposed = proposed.or(self.proposed);
             if let Some(found) = found {
                 return Ok(found);
             }

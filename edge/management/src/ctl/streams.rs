@@ -213,7 +213,7 @@ fn stream_arguments(request: &Request) -> Result<TableBuf, Failure> {
         if let Some(value) = request.options.get(name) {
             let bytes = size_bytes(value).and_then(|bytes| i64::try_from(bytes).ok());
             let bytes = bytes.ok_or_else(|| usage(&format!("Invalid value for --{name}: {value}")))?;
-            table.push_i64(&format!("x-{name}"), bytes);
+            table.push_i64(format!("x-{name}"), bytes);
         }
     }
     if let Some(value) = request.options.get("max-age") {

@@ -196,3 +196,46 @@ test("links of a quorum queue are told which of them is the active consumer", as
   await old.channel.deleteQueue(name);
   await old.channel.deleteQueue(classic);
 });
+
+test("a quorum queue keeps annotations of the outcome modified, and the time of the next delivery", async () => {
+  const [name, dead] = [fresh("annotated"), fresh("dead")];
+  await old.channel.assertQueue(dead, { durable: true });
+  const args = { "x-queue-type": "quorum", "x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead };
+  await old.channel.assertQueue(name, { durable: true, arguments: args });
+  const out = await sender(connection, `/queues/${name}`);
+  assert.strictEqual((await send(out, { body: "m" })).name, "accepted");
+  const link = await receiver(connection, `/queues/${name}`);
+  const modify = (delivery, undeliverable, annotations) =>
+    delivery.modified({ delivery_failed: true, undeliverable_here: undeliverable, message_annotations: annotations });
+  link.link.add_credit(3);
+  modify((await link.next()).delivery, false, { "x-opt-one": "1", "x-opt-two": 5 });
+  const second = await link.next();
+  assert.deepStrictEqual([second.message.message_annotations["x-opt-one"], second.message.message_annotations["x-opt-two"]], ["1", 5]);
+  assert.strictEqual(second.message.delivery_count, 1);
+  const due = Date.now() + 400;
+  modify(second.delivery, false, { "x-opt-one": "2", "x-opt-delivery-time": rhea.types.wrap_timestamp(due) });
+  const third = await link.next();
+  assert.ok(Date.now() >= due - 50, "it waited");
+  assert.strictEqual(third.message.message_annotations["x-opt-one"], "2");
+  modify(third.delivery, true, { "x-opt-why": "no" });
+  const letters = await receiver(connection, `/queues/${dead}`);
+  letters.link.add_credit(1);
+  const letter = await letters.next();
+  assert.deepStrictEqual([letter.message.message_annotations["x-opt-why"], letter.message.message_annotations["x-opt-one"]], ["no", "2"]);
+  letter.delivery.accept();
+  for (const one of [out, link.link, letters.link]) one.close();
+  await old.channel.deleteQueue(name);
+  await old.channel.deleteQueue(dead);
+});
+
+test("a link that sends to a queue ends when the queue is gone", async () => {
+  const name = fresh("gone");
+  await old.channel.assertQueue(name);
+  const link = await sender(connection, `/queues/${name}`);
+  assert.strictEqual((await send(link, { body: "m" })).name, "accepted");
+  await old.channel.deleteQueue(name);
+  const ended = once(link, "sender_error", "sender_close");
+  link.send({ body: "m" });
+  await ended;
+  assert.strictEqual(link.error.condition, "amqp:resource-deleted");
+});

@@ -33,7 +33,7 @@ use metadata::{Arguments, QueueRecord};
 use parking_lot::{Mutex, RwLock};
 use queues::{
     BlockPlace, BlockToken, BodyBytes, ConsumerId, ConsumerSpec, Credit, GetToken, GotMessage, Kind, Machine,
-    MessageSeq, QueueCounts, QueueStats, Scheduled, SettleHow, SettledRun, SharedBody, Store,
+    MessageSeq, QueueCounts, QueueStats, Scheduled, SettleHow, SettleRun, SettledRun, SharedBody, Store,
 };
 use stdx::{ConnectionId, QueueId, piece_bytes};
 
@@ -149,6 +149,8 @@ pub(crate) struct GetReply {
 pub(crate) enum Event {
     Publish(Handover),
     Settle(SettleHow, Runs, Began),
+    /// A consumer annotates what it settles next.
+    Annotate(SettleRun, Arc<[u8]>),
     Consume(Box<ConsumerSpec>, Arc<dyn ConsumerSink>, Reply<Result<(), Refused>>),
     Cancel(ConsumerId, Reply<()>),
     Resume(ConsumerId),

@@ -98,6 +98,10 @@ pub trait Machine {
     /// Settles deliveries. Runs that were never handed out are passed over.
     fn settle(&mut self, how: SettleHow, runs: &[SettleRun], now_ms: u64, fx: &mut impl Effects);
 
+    /// A consumer of AMQP 1.0 annotates deliveries, which it settles next: see [`message::amqp10::merged`]. Queues that count what comes back keep
+    /// that; others pass it over.
+    fn annotate(&mut self, _run: &SettleRun, _entries: &[u8]) {}
+
     /// Settles what basic.get fetched without ack: nobody acked it.
     fn settle_unasked(&mut self, runs: &[SettleRun], now_ms: u64, fx: &mut impl Effects) {
         self.settle(SettleHow::Ack, runs, now_ms, fx);

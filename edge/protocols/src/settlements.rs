@@ -50,6 +50,11 @@ impl Settlements {
         }
     }
 
+    /// The consumer behind a source.
+    pub(crate) fn consumer(&self, source: u32) -> Option<ConsumerId> {
+        self.sources.get(source as usize)?.as_ref()?.consumer
+    }
+
     pub(crate) fn forget(&mut self, source: u32) {
         if let Some(slot) = self.sources.get_mut(source as usize) {
             *slot = None;

@@ -161,6 +161,7 @@ impl Queue {
             Event::Handled
             | Event::Examine(_)
             | Event::Settle(..)
+            | Event::Annotate(..)
             | Event::Resume(_)
             | Event::Credit(..)
             | Event::Touch
@@ -252,6 +253,7 @@ impl Queue {
             | Event::Examine(_)
             | Event::Reloaded(_)
             | Event::Settle(..)
+            | Event::Annotate(..)
             | Event::Resume(_)
             | Event::Credit(..)
             | Event::Touch

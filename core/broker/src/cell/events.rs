@@ -95,6 +95,7 @@ impl Queue {
         match event {
             Event::Publish(handover) => self.publish(machine, handover, now_ms, &mut fx),
             Event::Settle(..) => progress = settle(machine, event, since_reload, now_ms, &mut fx),
+            Event::Annotate(run, entries) => machine.annotate(run, entries),
             Event::Resume(consumer) => machine.resume(*consumer, now_ms, &mut fx),
             Event::Credit(consumer, credit) => machine.credit(*consumer, *credit, now_ms, &mut fx),
             Event::Consume(spec, sink, reply) => {

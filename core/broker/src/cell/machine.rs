@@ -154,6 +154,7 @@ impl Machine for AnyMachine {
     passed_on! { &mut self:
         publish_whole(head: &IncomingMessage<'_>, body: BodyBuffer, now_ms: u64, fx: &mut impl Effects) -> PublishOutcome;
         settle(how: SettleHow, runs: &[SettleRun], now_ms: u64, fx: &mut impl Effects);
+        annotate(run: &SettleRun, entries: &[u8]);
         settle_unasked(runs: &[SettleRun], now_ms: u64, fx: &mut impl Effects);
         add_consumer(spec: ConsumerSpec, now_ms: u64) -> bool;
         cancel(consumer: ConsumerId, now_ms: u64, fx: &mut impl Effects);

@@ -27,7 +27,8 @@ impl Queue {
                 None => origin::refuse(self, event),
             },
             // Its home decides when it goes.
-            Event::Tick => {}
+            // A queue of another node gets the settlement without its annotations.
+            Event::Annotate(..) | Event::Tick => {}
             other => self.submit_here(std::iter::once(other)),
         }
     }

@@ -150,6 +150,11 @@ impl Queue {
         call
     }
 
+    /// A consumer annotates deliveries that it settles next with entries of a map of AMQP 1.0. Quorum queues keep them; others pass them over.
+    pub fn annotate(self: &Arc<Self>, run: SettleRun, entries: Arc<[u8]>) {
+        self.submit(Event::Annotate(run, entries));
+    }
+
     /// Settles deliveries: one call per queue and batch.
     pub fn settle(self: &Arc<Self>, how: SettleHow, runs: &[SettleRun]) {
         if runs.is_empty() {

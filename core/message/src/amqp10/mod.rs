@@ -11,12 +11,14 @@
 mod amqp091;
 mod deaths;
 mod deliver;
+mod modified;
 mod sections;
 mod values;
 
 pub use amqp091::in_amqp091;
 pub use deaths::died;
 pub use deliver::{Acquired, encode_head, sections_of};
+pub use modified::{delivery_time_ms, merged, with_annotations};
 pub(crate) use sections::with_last_long;
 pub use sections::{Stored, copies, header, store, stored_body, with_counts};
 pub(crate) use values::map_of;

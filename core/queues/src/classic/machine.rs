@@ -125,6 +125,12 @@ impl Machine for Classic {
         service.relieve(store, fx);
     }
 
+    fn annotate(&mut self, run: &SettleRun, entries: &[u8]) {
+        if self.store.returns.is_some() {
+            self.store.annotate(run, entries);
+        }
+    }
+
     fn settle_unasked(&mut self, runs: &[SettleRun], now_ms: u64, fx: &mut impl Effects) {
         let before = self.service.tally.now().deliveries.acked;
         self.settle(SettleHow::Ack, runs, now_ms, fx);

@@ -37,6 +37,10 @@ impl Service {
             }
             let delay_ms = self.config.retry.delay_ms(has_failed, failed.max(1));
             let due_ms = (delay_ms > 0).then(|| now_ms.saturating_add(delay_ms));
+            // A time that the consumer names comes before what the queue is set to.
+            let annotations = store.returns.as_ref().map_or(&[][..], |returns| returns.annotations(seq));
+            let named_ms = message::amqp10::delivery_time_ms(annotations).filter(|ms| *ms > now_ms);
+            let due_ms = named_ms.or(due_ms);
             store.give_back(seq, due_ms);
             due_ms.into_iter().for_each(|due_ms| self.want_wake(due_ms, fx));
             returned.push(Returned { seq, counts, due_ms: due_ms.unwrap_or(0) });

@@ -20,7 +20,12 @@ pub(crate) struct Returns {
     exceeding: BTreeSet<MessageSeq>,
     /// How often each message that ever came back did so.
     counts: BTreeMap<MessageSeq, Counts>,
+    /// What consumers have annotated messages with when they gave them back, see [`message::amqp10::merged`]. In memory only.
+    annotations: BTreeMap<MessageSeq, Box<[u8]>>,
 }
+
+/// Longest annotations of one message, bytes. Beyond that further ones are passed over.
+const ANNOTATIONS_BYTES_MAX: usize = 64 << 10;
 
 impl Returns {
     /// A message came back so often before the restart.
@@ -56,7 +61,20 @@ impl Returns {
 
     /// Whether no message that is there ever came back.
     pub(crate) fn is_empty(&self) -> bool {
-        self.counts.is_empty()
+        self.counts.is_empty() && self.annotations.is_empty()
+    }
+
+    /// A consumer annotates a message that it has.
+    pub(crate) fn annotate(&mut self, seq: MessageSeq, entries: &[u8]) {
+        let merged = message::amqp10::merged(self.annotations(seq), entries);
+        if merged.len() <= ANNOTATIONS_BYTES_MAX {
+            self.annotations.insert(seq, merged.into());
+        }
+    }
+
+    /// What a message is annotated with.
+    pub(crate) fn annotations(&self, seq: MessageSeq) -> &[u8] {
+        self.annotations.get(&seq).map_or(&[], |entries| entries)
     }
 
     /// One came back; returns how often it has.
@@ -140,6 +158,10 @@ impl Returns {
             self.counts.remove(&seq);
             self.exceeding.remove(&seq);
         }
+        while let Some((seq, _)) = self.annotations.range(first..end).next() {
+            let seq = *seq;
+            self.annotations.remove(&seq);
+        }
     }
 
     /// Bytes on the heap, about.
@@ -148,5 +170,6 @@ impl Returns {
             + self.delayed.len() * size_of::<(u64, MessageSeq)>()
             + self.held.len() * size_of::<(MessageSeq, u64)>()
             + self.counts.len() * size_of::<(MessageSeq, Counts)>()
+            + self.annotations.values().map(|entries| entries.len() + 32).sum::<usize>()
     }
 }

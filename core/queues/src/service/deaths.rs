@@ -2,6 +2,8 @@
 
 use super::expiry::Portion;
 use super::state::Service;
+use message::MessageView;
+
 use crate::effects::{DeadReason, Effects};
 use crate::record::SettledRun;
 use crate::store::Store;
@@ -92,7 +94,10 @@ impl Service {
         let is_logged = store.is_durable && block.is_persistent(seq.number());
         let body_bytes = stored.message.body.len() as u32;
         let removal = is_logged.then_some(SettledRun { first: seq, count: 1, body_bytes });
-        fx.dead_letter(reason, removal, stored.message, stored.annotations, block.held_body(seq.number()));
+        let annotated = store.annotated(seq, stored.message.properties);
+        let properties = annotated.as_deref().unwrap_or(stored.message.properties);
+        let message = MessageView { properties, ..stored.message };
+        fx.dead_letter(reason, removal, message, stored.annotations, block.held_body(seq.number()));
         store.dying += u64::from(is_logged);
         store.remove(seq, 1, Removal::LoggedWithItsLetter);
     }

@@ -97,11 +97,30 @@ impl Store {
 
     /// Properties that tell how often a message came back; `None` for one that never did.
     pub(crate) fn counted(&self, seq: MessageSeq, properties: &[u8]) -> Option<Vec<u8>> {
-        let counts = self.returns.as_ref().filter(|returns| !returns.is_empty())?.counts(seq);
+        let returns = self.returns.as_ref().filter(|returns| !returns.is_empty())?;
+        let counts = returns.counts(seq);
         if counts.acquired == 0 {
             return None;
         }
-        Some(message::with_counts(properties, counts.acquired, counts.failed))
+        let counted = message::with_counts(properties, counts.acquired, counts.failed);
+        Some(self.annotated(seq, &counted).unwrap_or(counted))
+    }
+
+    /// Properties with what consumers have annotated a message with; `None` where they have not.
+    pub(crate) fn annotated(&self, seq: MessageSeq, properties: &[u8]) -> Option<Vec<u8>> {
+        let entries = self.returns.as_ref()?.annotations(seq);
+        (!entries.is_empty()).then(|| message::amqp10::with_annotations(properties, entries))
+    }
+
+    /// A consumer annotates what it has of a run, in a queue that counts returns.
+    pub(crate) fn annotate(&mut self, run: &SettleRun, entries: &[u8]) {
+        for (first, count) in self.out_of(run) {
+            let all = (0..u64::from(count)).map(|nth| MessageSeq(first.0 + nth));
+            let out = all.filter(|seq| self.is_out(*seq)).collect::<SmallVec<[MessageSeq; 4]>>();
+            for seq in out {
+                self.returns.iter_mut().for_each(|returns| returns.annotate(seq, entries));
+            }
+        }
     }
 
     /// Logs how often these came back.

@@ -197,7 +197,7 @@ const SHAPES: &[Shape] = &[
     ),
     shape(
         "Connection",
-        "{auth_mechanism: string, channel_max: integer, channels: integer, client_properties: <any>, connected_at: integer,
+        "{auth_mechanism: string, channel_max: integer, channels: integer, client_properties: <any>, connected_at: integer, container_id?: string,
         frame_max: integer, host: string, name: string, node: string, peer_cert_issuer: string | null,
         peer_cert_serial_number?: string | null, peer_cert_subject: string | null, peer_cert_validity: string | null,
         peer_host: string, peer_port: integer, port: integer, protocol: string, recv_cnt: integer, recv_oct*: integer,

@@ -171,6 +171,9 @@ fn connection_object(
         "user_who_performed_action": info.user,
         "vhost": info.vhost,
     }));
+    if let Some(name) = &info.container_id {
+        json.insert("container_id".to_owned(), name.as_str().into());
+    }
     rates::add_connection(app, &mut json, id, info, ranges);
     Value::Object(json)
 }

@@ -24,7 +24,7 @@ use super::deliver::{LinkFlow, NewOutlet};
 use super::errors::{Failure, Outcome, Trouble};
 use super::filters::{Filters, listed};
 use super::link::{Inlet, LINK_CREDIT_MAX, Link, Receiver};
-use super::listed::{Counts, End, Listed};
+use super::listed::{Counts, End, Listed, shown};
 use super::management;
 use super::running::{Attached, Awaited, Running};
 
@@ -196,7 +196,7 @@ impl Running {
     /// What lists say of a link on which the client sends.
     fn listed_inlet(&self, attach: &Attach<'_>, address: Option<&str>, place: usize) -> Arc<Listed> {
         let listed = Listed {
-            name: attach.name.into(),
+            name: shown(attach.name),
             address: address.map(Box::from),
             message_bytes_max: self.broker.options().message_size_max,
             settle_mode: name_of(attach.snd_settle_mode),
@@ -265,7 +265,7 @@ impl Running {
         };
         self.settlements.attach(outlet, queue.clone(), Some(self.consumer(token)));
         let listed = Arc::new(Listed {
-            name: attach.name.into(),
+            name: shown(attach.name),
             address: listed_address,
             message_bytes_max: attach.max_message_size.unwrap_or(0),
             settle_mode: if settled { "settled" } else { "unsettled" },
@@ -273,7 +273,16 @@ impl Running {
             counts: Counts::default(),
         });
         let dynamic = spring.is_dynamic.then_some(spring.queue);
-        let receiver = Attached { channel, handle: attach.handle, token, outlet, dynamic, listed, answer };
+        let receiver = Attached {
+            channel,
+            handle: attach.handle,
+            token,
+            outlet,
+            dynamic,
+            name: attach.name.to_owned(),
+            listed,
+            answer,
+        };
         match std::future::Future::poll(Pin::new(&mut call), &mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => self.consumed(&queue, receiver, result),
             Poll::Pending => self.awaited = Some(Awaited::Consumed { call, queue, receiver }),
@@ -315,11 +324,11 @@ impl Running {
 
     /// The queue has taken a consumer, or refused it.
     pub(crate) fn consumed(&mut self, queue: &Arc<Queue>, receiver: Attached, result: Result<(), Refused>) {
-        let Attached { channel, handle, token, outlet, dynamic, listed, answer } = receiver;
+        let Attached { channel, handle, token, outlet, dynamic, name, listed, answer } = receiver;
         if let Err(refused) = result {
             self.sink.outbox.lock().state().remove_outlet(outlet, |_| ());
             self.settlements.forget(outlet);
-            let attach = Attach { name: &listed.name, handle, ..BARE };
+            let attach = Attach { name: &name, handle, ..BARE };
             match Failure::from(refused) {
                 Failure::Link(trouble) => self.refuse(channel, &attach, &trouble),
                 Failure::Session(trouble) | Failure::Connection(trouble) => self.end_with(channel, &trouble),
@@ -392,7 +401,7 @@ impl Running {
             outlet.announced = true;
         }
         let listed = Listed {
-            name: attach.name.into(),
+            name: shown(attach.name),
             address: Some(node.as_str().into()),
             message_bytes_max: attach.max_message_size.unwrap_or(0),
             settle_mode: "settled",
@@ -533,7 +542,7 @@ fn bad_address(address: &str) -> Failure {
     Failure::link(conditions::INVALID_FIELD, text)
 }
 
-fn is_reply_address(queue: &[u8]) -> bool {
+pub(super) fn is_reply_address(queue: &[u8]) -> bool {
     queue.starts_with(b"amq.rabbitmq.reply-to.")
 }
 

@@ -223,6 +223,16 @@ impl SessionOutput {
         self.next_id.checked_sub(u64::from(back))
     }
 
+    /// The unsettled deliveries of a range of ids on the wire.
+    pub(crate) fn unsettled(&self, first: u32, last: u32) -> Vec<Entry> {
+        if last.wrapping_sub(first).cast_signed() < 0 {
+            return Vec::new();
+        }
+        let Some(last) = self.long_id(last) else { return Vec::new() };
+        let range = self.long_id(first).unwrap_or(0)..=last;
+        self.unacked.iter().filter(|entry| range.contains(&entry.tag)).copied().collect()
+    }
+
     /// Takes the unsettled deliveries of a range of ids on the wire.
     pub(crate) fn settle(&mut self, first: u32, last: u32, each: impl FnMut(Entry)) {
         if last.wrapping_sub(first).cast_signed() < 0 {

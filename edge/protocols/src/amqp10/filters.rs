@@ -13,6 +13,9 @@ use wire::amqp10::{Described, Descriptor, Map, Value, Writer};
 /// The name under which an SQL filter must stand.
 const SQL: &[u8] = b"sql-filter";
 
+/// Most bytes of the filters of one link; beyond that none is in effect. They stay in memory as long as the link.
+const BYTES_MAX: usize = 16 << 10;
+
 /// The filters of a link.
 #[derive(Default)]
 pub(crate) struct Filters {
@@ -28,6 +31,13 @@ impl Filters {
     /// Of the map in a source. The later of two that exclude each other counts, as in RabbitMQ.
     pub(crate) fn of(wished: Map<'_>) -> Filters {
         let mut filters = Filters::default();
+        if wished.raw().len() > BYTES_MAX {
+            tracing::warn!(
+                bytes = wished.raw().len(),
+                "filters of more than {BYTES_MAX} bytes are not taken"
+            );
+            return filters;
+        }
         let mut wanted = None;
         let entries: Vec<_> = wished.iter().collect();
         let mut taken: Vec<bool> = entries
@@ -200,6 +210,14 @@ mod tests {
         assert_eq!(table.get("x-stream-match-unfiltered"), Some(Value091::Bool(true)));
         let values = table.get("x-stream-filter").and_then(|values| values.as_array()).unwrap();
         assert_eq!(values.iter().count(), 2);
+    }
+
+    #[test]
+    fn filters_that_are_too_large_are_left_out() {
+        let long = "x".repeat(BYTES_MAX);
+        let text: Fill<'_> = &|writer| writer.string(long.as_bytes());
+        let (names, arguments, _) = filters_of(&[("f", "rabbitmq:stream-filter", text)]);
+        assert!(names.is_empty() && arguments.into_raw().is_empty());
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use broker::{ChannelPermit, PublishChannel};
+use broker::{ChannelPermit, PublishChannel, Vhost};
 use wire::amqp10::{SenderSettleMode, Transfer};
 
 use super::address::Way;
+use super::attach::is_reply_address;
 use super::listed::Listed;
 use super::management::Half;
 
@@ -35,6 +36,14 @@ pub(crate) struct Inlet {
     /// The queue that goes with it.
     pub(crate) dynamic: Option<Box<[u8]>>,
     pub(crate) listed: Arc<Listed>,
+}
+
+impl Inlet {
+    /// Whether it sends to a queue that is not there any more.
+    pub(crate) fn has_lost_its_queue(&self, vhost: &Vhost) -> bool {
+        let queue = self.way.as_ref().filter(|way| way.is_queue && !is_reply_address(&way.key));
+        queue.is_some_and(|way| vhost.queue(&way.key).is_none())
+    }
 }
 
 /// The beginning of a message.

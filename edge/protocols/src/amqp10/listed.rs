@@ -8,6 +8,14 @@ use broker::{FilterInfo, LinkInfo, SessionInfo};
 
 use super::deliver::{Deliveries, SessionOutput};
 
+/// Bytes of a name that lists show.
+const NAME_BYTES_MAX: usize = 255;
+
+/// A name as lists show it: clients may give links names as long as a frame.
+pub(crate) fn shown(name: &str) -> Box<str> {
+    name[..name.floor_char_boundary(NAME_BYTES_MAX)].into()
+}
+
 /// A link, shared by its task and whoever lists it.
 #[derive(Debug)]
 pub(crate) struct Listed {
@@ -46,6 +54,7 @@ impl Counts {
 }
 
 impl Listed {
+    /// As [`LinkInfo`], by its handle.
     fn info(&self, handle: u32, side: &Deliveries) -> LinkInfo {
         let mut info = LinkInfo {
             handle,

@@ -16,7 +16,7 @@ use wire::amqp10::{
 use super::deliver::LinkFlow;
 use super::errors::{Failure, Outcome};
 use super::link::Link;
-use super::listed::{Counts, End, Listed};
+use super::listed::{Counts, End, Listed, shown};
 use super::running::{Awaited, Running};
 
 pub(crate) mod answer;
@@ -93,7 +93,7 @@ impl Running {
             false => End::Outgoing { outlet: None, queue: Box::default(), filters: Vec::new() },
         };
         let listed = Arc::new(Listed {
-            name: attach.name.into(),
+            name: shown(attach.name),
             address: Some(NODE.into()),
             message_bytes_max: match is_request {
                 true => self.broker.options().message_size_max,

@@ -232,6 +232,14 @@ impl Running {
         };
         let routed = self.publisher.publish(&mut inlet.publish, incoming);
         self.properties = properties;
+        // The queue that the link was attached to is gone, and with it the link, as in RabbitMQ.
+        if matches!(routed, Ok(Routed::No)) && inlet.has_lost_its_queue(&self.principal.vhost) {
+            let name = inlet.way.as_ref().map_or(&b""[..], |way| &way.key);
+            return Err(Failure::link(
+                conditions::RESOURCE_DELETED,
+                deleted(name, self.principal.vhost.name()),
+            ));
+        }
         match routed {
             Ok(_) if settled => Ok(Published::Numbered(Told::Nothing)),
             Ok(Routed::Yes) => Ok(Published::Numbered(Told::Accepted)),
@@ -247,6 +255,11 @@ impl Running {
             Err(refused) => Err(refused.into()),
         }
     }
+}
+
+/// What a client is told when the queue of its link is gone.
+pub(super) fn deleted(queue: &[u8], vhost: &str) -> String {
+    format!("queue '{}' in vhost '{vhost}' was deleted", String::from_utf8_lossy(queue))
 }
 
 /// What a buffer of that capacity grows to when so much has to fit: doubling bounds the copies.

@@ -7,6 +7,7 @@ use wire::amqp10::{Detach, End, conditions};
 
 use super::errors::{Failure, Trouble};
 use super::link::{Link, Receiver, SessionState};
+use super::publish::deleted;
 use super::running::{Awaited, Running};
 
 impl Running {
@@ -155,9 +156,7 @@ impl Running {
                 if gone.contains(&outlet) {
                     gone.retain(|other| *other != outlet);
                     let name = self.settlements.queue(outlet).map(|queue| queue.name().to_vec());
-                    let name = String::from_utf8_lossy(name.as_deref().unwrap_or_default()).into_owned();
-                    let text =
-                        format!("queue '{name}' in vhost '{}' was deleted", self.principal.vhost.name());
+                    let text = deleted(name.as_deref().unwrap_or_default(), self.principal.vhost.name());
                     self.detach_with(channel, handle, &Trouble::new(conditions::RESOURCE_DELETED, text));
                     continue;
                 }

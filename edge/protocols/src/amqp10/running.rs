@@ -43,6 +43,7 @@ pub(crate) struct Attached {
     pub(crate) token: u32,
     pub(crate) outlet: u32,
     pub(crate) dynamic: Option<Box<[u8]>>,
+    pub(crate) name: String,
     pub(crate) listed: Arc<Listed>,
     /// The answer, if the queue takes the consumer.
     pub(crate) answer: Vec<u8>,

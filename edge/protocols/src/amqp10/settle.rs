@@ -2,8 +2,10 @@
 //!
 //! Refuses to know what queues do with them.
 
-use broker::SettleHow;
-use wire::amqp10::{DeliveryState, Disposition, Role, conditions};
+use std::sync::Arc;
+
+use broker::{SettleHow, SettleRun};
+use wire::amqp10::{DeliveryState, Disposition, Role, Value, conditions};
 
 use super::errors::{Failure, Outcome};
 use super::running::Running;
@@ -41,6 +43,7 @@ impl Running {
             return Ok(());
         }
         let how = how_of(disposition.state.as_ref())?;
+        self.annotate(channel, disposition)?;
         self.settle_as(how);
         let (first, last) = (disposition.first, disposition.last.unwrap_or(disposition.first));
         let mut output = self.sink.outbox.lock();
@@ -57,6 +60,34 @@ impl Running {
         if !disposition.settled && count > 0 {
             let answer = Disposition { role: Role::Sender, settled: true, ..*disposition };
             answer.encode_frame(channel, bytes);
+        }
+        Ok(())
+    }
+
+    /// Deliveries that are modified with annotations: their queues are told of those first.
+    fn annotate(&mut self, channel: u16, disposition: &Disposition<'_>) -> Outcome {
+        let Some(DeliveryState::Modified(modified)) = &disposition.state else { return Ok(()) };
+        if modified.message_annotations.is_empty() {
+            return Ok(());
+        }
+        for (name, value) in modified.message_annotations.iter() {
+            let is_free = matches!(name, Value::Symbol(name) if name.starts_with(b"x-"));
+            if !is_free || value.validate().is_err() {
+                let text = "annotations of a modified outcome have symbols that begin with x- as keys";
+                return Err(Failure::session(conditions::INVALID_FIELD, text));
+            }
+        }
+        let entries: Arc<[u8]> = modified.message_annotations.raw().into();
+        let (first, last) = (disposition.first, disposition.last.unwrap_or(disposition.first));
+        let all = {
+            let mut output = self.sink.outbox.lock();
+            let session = output.state().session(channel);
+            session.map(|session| session.unsettled(first, last)).unwrap_or_default()
+        };
+        for entry in all {
+            let Some(queue) = self.settlements.queue(entry.source).cloned() else { continue };
+            let consumer = self.settlements.consumer(entry.source);
+            queue.annotate(SettleRun { consumer, first: entry.seq, count: 1 }, entries.clone());
         }
         Ok(())
     }

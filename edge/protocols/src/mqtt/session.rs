@@ -590,3 +590,6 @@ enum Step {
     Needs(usize),
     Waits,
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,7 +24,7 @@ MINUTES_MAX = 30  # for one application
 
 def count(text):
     """Passed and failed tests in what a test runner prints: pytest, stestr, Node, JUnit or Go."""
-    if last := re.findall(r"^=*\s*((?:\d+ [a-z]+(?:, )?)+) in [\d.]+s.*$", text, re.MULTILINE):
+    if last := re.findall(r"^.*\d+ (?:passed|failed|error).* in [\d.]+s.*$", text, re.MULTILINE):
         numbers = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", last[-1])}
         return numbers.get("passed", 0), numbers.get("failed", 0) + numbers.get("error", 0)
     for passed, failed in (

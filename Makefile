@@ -6,11 +6,12 @@ DATA ?= warren-data
 LISTEN ?= 127.0.0.1:5672
 
 .DEFAULT_GOAL := help
-.PHONY: help run build package release image site test-image test-deb test soak bench fmt need-build need-test
+.PHONY: help run cluster build package release image site test-image test-deb test soak bench fmt need-build need-test
 
 help:
 	@echo "make run     build the release binary and start a broker on $(LISTEN), data in ./$(DATA)"
 	@echo "             (another address or folder: make run LISTEN=127.0.0.1:5673 DATA=/var/tmp/w)"
+	@echo "make cluster three nodes on this machine, in ./warren-cluster; it prints how to kill, pause and cut them off"
 	@echo "make test    everything that CI runs: format, clippy, tidy, unit tests, client and conformance suites"
 	@echo "make soak    campaigns of hours: seeds of the simulator, kills of the broker, floods (cargo xtask suites --list)"
 	@echo "make bench   the benchmarks and memory budgets; beside RabbitMQ where PEER is a command that runs one (testing/bench/run.sh)"
@@ -45,6 +46,9 @@ test-deb: package
 
 run: build
 	@exec $(TARGET)/release/warren server --listen $(LISTEN) --data-dir $(DATA)
+
+cluster: build
+	@exec testing/cluster/local --warren $(TARGET)/release/warren up
 
 test: need-build need-test
 	cargo xtask test

@@ -2,7 +2,7 @@
 //!
 //! Refuses to know what the tools do. Precedence of every server setting: flag, environment variable, file, default.
 
-use crate::config::{self, ConfigError, Listener, ManagementListener, Options};
+use crate::config::{self, ClusterOptions, ConfigError, Listener, ManagementListener, Options};
 use crate::ctl::{self, Called};
 use crate::environment;
 use crate::logging::{LogFilter, LogFormat};
@@ -93,6 +93,18 @@ pub struct ServerArgs {
     /// Address for AMQP clients, repeatable; a port alone means all interfaces [default: 127.0.0.1:5672]
     #[arg(long, value_name = "ADDR:PORT", env = "WARREN_LISTEN", value_delimiter = ',')]
     pub listen: Vec<Listener>,
+    /// Name of this node, such as rabbit@mq1 [default: warren@localhost, or warren@HOST in a cluster]
+    #[arg(long, value_name = "NAME", env = "WARREN_NODE")]
+    pub node: Option<String>,
+    /// Address for other nodes; a port alone means all interfaces [default: none, or 25672 when there are seeds]
+    #[arg(long, value_name = "ADDR:PORT", env = "WARREN_CLUSTER_LISTEN")]
+    pub cluster_listen: Option<Listener>,
+    /// What other nodes are told to dial [default: the host of the node's name, and the port it listens on]
+    #[arg(long, value_name = "HOST:PORT", env = "WARREN_CLUSTER_ADVERTISE", value_parser = config::host_and_port)]
+    pub cluster_advertise: Option<String>,
+    /// Nodes of the cluster to dial, repeatable; this node may be one of them
+    #[arg(long, value_name = "HOST:PORT", env = "WARREN_CLUSTER_SEEDS", value_delimiter = ',', value_parser = config::host_and_port)]
+    pub cluster_seeds: Vec<String>,
     /// Address of the HTTP API; a port alone means all interfaces, `none` switches the API off [default: 127.0.0.1:15672]
     #[arg(long, value_name = "ADDR:PORT", env = "WARREN_MANAGEMENT_LISTEN")]
     pub management_listen: Option<ManagementListener>,
@@ -243,6 +255,7 @@ impl ServerArgs {
             }
             options.network.listeners.clone_from(&self.listen);
         }
+        self.apply_cluster(&mut options.cluster);
         if let Some(listener) = self.management_listen {
             options.management.listener = listener;
         }
@@ -253,6 +266,19 @@ impl ServerArgs {
             options.log.console.format = format;
         }
         Ok(options)
+    }
+
+    fn apply_cluster(&self, cluster: &mut ClusterOptions) {
+        if let Some(name) = &self.node {
+            cluster.node = Some(name.clone());
+        }
+        cluster.listen = self.cluster_listen.or(cluster.listen);
+        if let Some(address) = &self.cluster_advertise {
+            cluster.advertise = Some(address.clone());
+        }
+        if !self.cluster_seeds.is_empty() {
+            cluster.seeds.clone_from(&self.cluster_seeds);
+        }
     }
 
     /// The configuration files, the one that counts most last: the main one, then those of `conf.d`. RabbitMQ's variables name

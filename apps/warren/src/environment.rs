@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use stdx::Secret;
 
-use crate::config::{ConfigError, Listener, Options, Switch, nearest_of};
+use crate::config::{ClusterOptions, ConfigError, Listener, Options, Switch, nearest_of};
 use crate::logging::LogFilter;
 
 /// Names the main configuration file, with or without `.conf`.
@@ -22,6 +22,9 @@ const DEFAULT_PASS: &str = "RABBITMQ_DEFAULT_PASS";
 const DEFAULT_VHOST: &str = "RABBITMQ_DEFAULT_VHOST";
 const NODE_PORT: &str = "RABBITMQ_NODE_PORT";
 const NODE_ADDRESS: &str = "RABBITMQ_NODE_IP_ADDRESS";
+const COOKIE: &str = "RABBITMQ_ERLANG_COOKIE";
+const LONG_NAMES: &str = "RABBITMQ_USE_LONGNAME";
+const CLUSTER_PORT: &str = "RABBITMQ_DIST_PORT";
 const LOG: &str = "RABBITMQ_LOG";
 const LOGS: &str = "RABBITMQ_LOGS";
 
@@ -34,6 +37,9 @@ const KNOWN: &[&str] = &[
     DEFAULT_VHOST,
     NODE_PORT,
     NODE_ADDRESS,
+    COOKIE,
+    LONG_NAMES,
+    CLUSTER_PORT,
     LOG,
     LOGS,
     crate::names::NODE_VARIABLE,
@@ -64,11 +70,8 @@ const INSTEAD: &[(&str, &str)] = &[
     ("RABBITMQ_MANAGEMENT_", "use the keys management.* in the configuration file"),
     ("RABBITMQ_VM_MEMORY_HIGH_WATERMARK", "use vm_memory_high_watermark in the configuration file"),
     ("RABBITMQ_DISK_FREE_", "use disk_free_limit in the configuration file"),
-    ("RABBITMQ_ERLANG_COOKIE", "Warren has no Erlang cookie"),
-    ("RABBITMQ_USE_LONGNAME", "it concerns Erlang"),
     ("RABBITMQ_SERVER_", "it concerns Erlang"),
     ("RABBITMQ_CTL_ERL_ARGS", "it concerns Erlang"),
-    ("RABBITMQ_DIST_PORT", "it concerns Erlang"),
     ("RABBITMQ_IO_THREAD_POOL_SIZE", "it concerns Erlang"),
     ("RABBITMQ_MAX_NUMBER_OF_", "it concerns Erlang"),
 ];
@@ -179,6 +182,7 @@ pub(crate) fn apply(
             options.notices.push(format!("{NODE_PORT} and {NODE_ADDRESS} have no effect: listeners.tcp of the configuration file counts"));
         }
     }
+    apply_cluster(env, &mut options.cluster)?;
     if let Some(text) = value(env, LOG) {
         let (levels, others): (Vec<&str>, Vec<&str>) =
             text.split(',').map(str::trim).partition(|part| LogFilter::level(part).is_ok());
@@ -199,6 +203,28 @@ pub(crate) fn apply(
         None => {}
         Some("-") => (options.log.console.switch, options.log.file.refused) = (Switch::On, true),
         Some(path) => (options.log.file.name, options.log.file.refused) = (Some(path.into()), false),
+    }
+    Ok(())
+}
+
+/// What the variables say of the node among others.
+fn apply_cluster(
+    env: &dyn Fn(&str) -> Option<String>,
+    cluster: &mut ClusterOptions,
+) -> Result<(), ConfigError> {
+    if let Some(name) = value(env, crate::names::NODE_VARIABLE) {
+        cluster.node = Some(name);
+    }
+    if let Some(is_long) = value(env, LONG_NAMES) {
+        cluster.long_names = (is_long == "true").into();
+    }
+    if let Some(cookie) = value(env, COOKIE) {
+        cluster.cookie = Some(Secret::new(cookie));
+    }
+    if let Some(port) = value(env, CLUSTER_PORT) {
+        let wrong =
+            |_| ConfigError::Variable { name: CLUSTER_PORT, reason: "expected a port, 0 to 65535".into() };
+        cluster.port = port.parse().map_err(wrong)?;
     }
     Ok(())
 }
@@ -255,6 +281,24 @@ mod tests {
         assert_eq!(options.access.default_vhost, "orders");
         assert!(options.access.first_login_by_variables);
         assert_eq!(set(&[(DEFAULT_USER, "")]).unwrap(), Options::default(), "empty is not set");
+    }
+
+    #[test]
+    fn a_node_among_others_is_told_its_name_its_port_and_its_secret() {
+        let variables = [
+            (crate::names::NODE_VARIABLE, "rabbit@mq1"),
+            (COOKIE, "topsecret"),
+            (LONG_NAMES, "true"),
+            (CLUSTER_PORT, "7"),
+        ];
+        let cluster = set(&variables).unwrap().cluster;
+        assert_eq!((cluster.node.as_deref(), cluster.port), (Some("rabbit@mq1"), 7));
+        assert_eq!(
+            (cluster.cookie.as_ref().map(Secret::expose), cluster.long_names),
+            (Some("topsecret"), Switch::On)
+        );
+        assert!(!cluster.is_wanted() && !format!("{cluster:?}").contains("topsecret"));
+        assert!(set(&[(CLUSTER_PORT, "x")]).is_err());
     }
 
     #[test]
@@ -329,7 +373,7 @@ mod tests {
         assert_eq!(
             names(
                 &[
-                    "RABBITMQ_ERLANG_COOKIE",
+                    "RABBITMQ_SERVER_ERL_ARGS",
                     "RABBITMQ_DEFAULT_USR",
                     "RABBITMQ_WHATEVER",
                     "RABBITMQ_DEFAULT_PASS_FILE"
@@ -340,7 +384,7 @@ mod tests {
                 "environment variable RABBITMQ_DEFAULT_PASS_FILE has no effect: write the password in RABBITMQ_DEFAULT_PASS, or in \
                  default_pass of the configuration file",
                 "environment variable RABBITMQ_DEFAULT_USR has no effect; did you mean RABBITMQ_DEFAULT_USER?",
-                "environment variable RABBITMQ_ERLANG_COOKIE has no effect: Warren has no Erlang cookie",
+                "environment variable RABBITMQ_SERVER_ERL_ARGS has no effect: it concerns Erlang",
                 "environment variable RABBITMQ_WHATEVER has no effect",
             ]
         );

@@ -3,6 +3,7 @@
 //! This crate may know everybody and nobody may know it. What it refuses to know: how any protocol, queue or log works.
 
 pub mod cli;
+mod cluster;
 pub mod config;
 pub mod ctl;
 pub mod definitions;

@@ -18,9 +18,9 @@ pub(crate) fn node_of_environment() -> Option<String> {
 const NAME_FILE: &str = "ctl.node";
 
 /// Leaves the name that the server was told in its folder, or takes away what an earlier one left.
-pub(crate) fn leave_name(folder: &Path) {
+pub(crate) fn leave_name(folder: &Path, told: Option<&str>) {
     let file = folder.join(NAME_FILE);
-    let left = match node_of_environment() {
+    let left = match told {
         Some(name) => fs::write(file, name),
         None => fs::remove_file(file),
     };
@@ -36,8 +36,31 @@ pub(crate) fn names_of_server(folder: &Path) -> NodeNames {
     NodeNames { given: fs::read_to_string(folder.join(NAME_FILE)).ok(), ..node_names() }
 }
 
+/// How the server of this folder calls its node; [`management::DEFAULT_NODE_NAME`] when it was not told.
+pub(crate) fn shown_name(folder: &Path) -> String {
+    let names = names_of_server(folder);
+    match names.given {
+        Some(name) if name.contains('@') => name,
+        Some(name) => {
+            let host = names
+                .host
+                .split('.')
+                .next()
+                .filter(|host| !host.is_empty())
+                .unwrap_or("localhost")
+                .to_owned();
+            format!("{name}@{host}")
+        }
+        None => management::DEFAULT_NODE_NAME.to_owned(),
+    }
+}
+
 /// Of this machine; the host is empty when nobody knows.
 pub(crate) fn node_names() -> NodeNames {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
-    NodeNames { host, given: node_of_environment() }
+    NodeNames { host: host_name(), given: node_of_environment() }
+}
+
+/// The name of this machine; empty when nobody knows.
+pub(crate) fn host_name() -> String {
+    fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use management::{
-    Doors, HTTP_PROTOCOL, LISTENER_PROTOCOL, Maintenance, Node, NodeListener, TLS_LISTENER_PROTOCOL,
+    CLUSTER_PROTOCOL, Doors, HTTP_PROTOCOL, LISTENER_PROTOCOL, Maintenance, Node, NodeListener, NodeNames,
+    TLS_LISTENER_PROTOCOL,
 };
 use net::Gate;
 use protocols::amqp091::Settings;
 
+use crate::cluster::Joined;
 use crate::config::{Options, Switch};
 use crate::logging;
 use crate::names::node_names;
@@ -51,7 +53,7 @@ pub(crate) fn describe(
         listeners: bound.iter().map(listener).chain(http).collect(),
         data_dir: std::fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.clone()),
         log_locations: log_locations(options),
-        names: node_names(),
+        names: NodeNames { given: options.cluster.node.clone(), ..node_names() },
         tags: options.node.tags.clone(),
         journal: logging::journal(),
         options: format!("{options:#?}"),
@@ -59,12 +61,25 @@ pub(crate) fn describe(
         version: env!("CARGO_PKG_VERSION"),
         started: Instant::now(),
         shovels: None,
+        peers: None,
         set_log_level: |level| crate::logging::set_level(level).map_err(drop),
         consumer_timeout_ms: options.queues.consumer_timeout_ms,
         certificates: Vec::new(),
         maintenance: Arc::new(Maintenance::new(Box::new(Gates(gates)))),
         stop: Arc::default(),
     }
+}
+
+/// Shows the links to other nodes, if there are any.
+pub(crate) fn show_links(node: &mut Node, joined: Option<&Joined>) {
+    let Some(joined) = joined else { return };
+    let purpose = "inter-node and CLI tool communication";
+    node.listeners.push(NodeListener {
+        address: joined.links().local_address(),
+        protocol: CLUSTER_PROTOCOL,
+        purpose,
+    });
+    node.peers = Some(joined.shown());
 }
 
 /// Where log lines go.

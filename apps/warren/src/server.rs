@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
+use broker::cluster::NodeName;
 use broker::{Broker, BrokerOptions, CloseReason, DefaultObjects, SilentExchange, StartError};
 use management::http::HttpListener;
 use management::{
@@ -24,11 +25,12 @@ use shovel::Shovels;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
+use crate::cluster::Joined;
 use crate::config::{self, AccessOptions, Durability, NodeOptions, Options, Permit, Switch};
 use crate::names::leave_name;
 use crate::pid_file::PidFile;
 use crate::tls::Certificates;
-use crate::{http, logging, mqtt, node, prometheus, readiness, start_lines, stream};
+use crate::{cluster, http, logging, mqtt, node, prometheus, readiness, start_lines, stream};
 
 /// How long clients may take to answer connection.close when the server stops, and the logs to close after that.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -77,9 +79,18 @@ fn warn_of_other_users(broker: &Broker, access: &AccessOptions) {
 
 async fn serve(options: &Options, began: Instant) -> anyhow::Result<()> {
     let dir = &options.node.data_dir;
+    let name = cluster::node_name(&options.cluster)?;
+    management::set_node_name(name.as_str());
     let certificates = Certificates::read(options)?;
     let definitions = crate::definitions::read(&options.node)?;
-    let broker = Broker::open(dir, broker_options(options)).map_err(|error| cannot_open(dir, &error))?;
+    let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
+    let random: Arc<dyn Random> = Arc::new(RealRandom);
+    let joined = cluster::start(options, clock.clone(), random.clone())?.map(Arc::new);
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let broker = tokio::select! {
+        opened = open(dir, broker_options(options, &name), joined.clone()) => opened?,
+        () = either(&mut terminate, &mut interrupt), if joined.is_some() => stop_at_once("a signal came before the node was ready"),
+    };
     warn_of_open(dir);
     start_lines::limits(&broker);
     let broker = prepare(broker, definitions, options.node.cluster_name.clone()).await?;
@@ -87,8 +98,6 @@ async fn serve(options: &Options, began: Instant) -> anyhow::Result<()> {
     broker.read_parameters_with(management::value_of_event);
     let settings = Arc::new(settings(options, &broker));
     profile(&broker, &options.node);
-    let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
-    let random: Arc<dyn Random> = Arc::new(RealRandom);
     let doors = doors(options, &broker, &settings);
     let welcome = Welcome { options, clock: &clock, random: &random };
     let (mut gates, mut accepting) = (Vec::new(), Vec::new());
@@ -98,13 +107,13 @@ async fn serve(options: &Options, began: Instant) -> anyhow::Result<()> {
     let mqtt = welcome.clients(mqtt::entrances(options, &certificates), &door, &mut clients)?;
     let door = stream::door(options, &broker, &settings);
     let streams = welcome.clients(stream::entrances(options, &certificates), &door, &mut clients)?;
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let https = http::bind_encrypted(&options.management.tls, certificates.management.as_ref())?;
     let (http, http_address) = http::bind(&options.management)?.unzip();
     // Before the ready line: scripts go on with `warren ctl`.
     let mut node = node::describe(options, &addresses, gates, http_address);
     node.listeners.extend(mqtt.iter().map(mqtt::shown));
     node.listeners.extend(streams.iter().map(stream::shown));
+    node::show_links(&mut node, joined.as_deref());
     let shovels = crate::shovels::start(&broker, &settings, &options.shovels, clock.clone(), random.clone());
     node.shovels = Some(shovels.clone());
     node.certificates = certificates.all().cloned().collect();
@@ -121,7 +130,7 @@ async fn serve(options: &Options, began: Instant) -> anyhow::Result<()> {
     }
     accepting.push(tokio::spawn(certificates.watch(broker.clone())));
     let stop = node.stop.clone();
-    leave_name(dir);
+    leave_name(dir, cluster::told_name(&options.cluster, &name));
     start_lines::complete(&node, began);
     let control = ControlSocket::bind(&dir.join(SOCKET_NAME))
         .map(|socket| tokio::spawn(socket.serve(broker.clone(), node)));
@@ -135,14 +144,44 @@ async fn serve(options: &Options, began: Instant) -> anyhow::Result<()> {
     accepting.iter().for_each(JoinHandle::abort);
     end(&shovels, &mut terminate, &mut interrupt).await;
     drain(&broker, &mut terminate, &mut interrupt).await;
-    let closing = tokio::task::spawn_blocking(move || broker.shutdown());
+    close(broker, joined, &mut terminate, &mut interrupt).await
+}
+
+/// Tells the other nodes and closes the logs; a second signal or ten seconds end the process without it.
+async fn close(
+    broker: Broker,
+    joined: Option<Arc<Joined>>,
+    terminate: &mut Signal,
+    interrupt: &mut Signal,
+) -> anyhow::Result<()> {
+    if let Some(joined) = &joined {
+        joined.leave().await;
+    }
+    let closing = tokio::task::spawn_blocking(move || {
+        broker.shutdown();
+        if let Some(joined) = joined {
+            joined.stop();
+        }
+    });
     tokio::select! {
         closed = closing => closed.context("shutting down")?,
         () = tokio::time::sleep(DRAIN_TIMEOUT) => stop_at_once("the logs could not be closed in time"),
-        () = either(&mut terminate, &mut interrupt) => stop_at_once("another signal has come"),
+        () = either(terminate, interrupt) => stop_at_once("another signal has come"),
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Opens the data directory; in a cluster as soon as the node is ready.
+async fn open(dir: &Path, options: BrokerOptions, joined: Option<Arc<Joined>>) -> anyhow::Result<Broker> {
+    let opened = match joined {
+        None => Broker::open(dir, options),
+        Some(joined) => {
+            let dir = dir.to_owned();
+            tokio::task::spawn_blocking(move || joined.open(&dir, options)).await?
+        }
+    };
+    opened.map_err(|error| cannot_open(dir, &error))
 }
 
 /// Binds listeners of clients and accepts on them.
@@ -459,9 +498,11 @@ const LARGE_BYTES: u32 = 512 << 10;
 /// be left to small pieces.
 const LARGE_BYTES_USUAL: u32 = HUGE_BYTES_MIN as u32;
 
-fn broker_options(options: &Options) -> BrokerOptions {
+fn broker_options(options: &Options, name: &NodeName) -> BrokerOptions {
     let access = &options.access;
     BrokerOptions {
+        cluster_name: name.to_string(),
+        node_name: name.to_string(),
         message_size_max: options.limits.message_bytes_max,
         fsync: options.node.durability == Durability::Fsync,
         defaults: (!options.node.imports_definitions()).then(|| DefaultObjects {

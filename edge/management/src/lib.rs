@@ -25,11 +25,11 @@ pub use ctl::table::command_names;
 pub use definitions::boot::{Document, StartImport, When, import_at_start, name_cluster};
 pub use definitions::imports::{Importer, Row as ImportRow, Scope, Unsupported, import};
 pub use resources::node::{
-    Doors, HTTP_PROTOCOL, HTTPS_PROTOCOL, Journal, JournalLine, LISTENER_PROTOCOL, MQTT_LISTENER_PROTOCOL,
-    MQTT_TLS_LISTENER_PROTOCOL, Maintenance, NODE_NAME, Node, NodeCertificates, NodeListener, NodeNames,
-    NodeTags, PROMETHEUS_PROTOCOL, PROMETHEUS_TLS_PROTOCOL, STREAM_LISTENER_PROTOCOL,
-    STREAM_TLS_LISTENER_PROTOCOL, TLS_LISTENER_PROTOCOL, WEB_MQTT_LISTENER_PROTOCOL,
-    WEB_MQTT_TLS_LISTENER_PROTOCOL,
+    CLUSTER_PROTOCOL, DEFAULT_NODE_NAME, Doors, HTTP_PROTOCOL, HTTPS_PROTOCOL, Journal, JournalLine,
+    LISTENER_PROTOCOL, MQTT_LISTENER_PROTOCOL, MQTT_TLS_LISTENER_PROTOCOL, Maintenance, NODE_NAME, Node,
+    NodeCertificates, NodeListener, NodeNames, NodePeers, NodeTags, OwnName, PROMETHEUS_PROTOCOL,
+    PROMETHEUS_TLS_PROTOCOL, STREAM_LISTENER_PROTOCOL, STREAM_TLS_LISTENER_PROTOCOL, TLS_LISTENER_PROTOCOL,
+    WEB_MQTT_LISTENER_PROTOCOL, WEB_MQTT_TLS_LISTENER_PROTOCOL, set_node_name,
 };
 pub use resources::passwords::hash_password;
 pub use resources::shovels::read as read_shovel;

@@ -2,13 +2,15 @@
 //!
 //! Principal types: [`Listener`], which accepts, [`Gate`], which stops it for a while, [`Endpoint`], which
 //! unwraps PROXY headers, TLS and WebSockets, and the connection task that drives one protocol session: reads
-//! greedily, hands bytes in, writes what has gathered with one call, and ticks the session's clock.
+//! greedily, hands bytes in, writes what has gathered with one call, and ticks the session's clock. Links to other
+//! nodes are in [`peer`].
 //!
 //! Refuses to know: frames, methods, queues. What a session says it needs is what happens.
 mod connection;
 mod endpoint;
 mod gate;
 mod listener;
+pub mod peer;
 mod turns;
 mod web_socket;
 

@@ -175,7 +175,7 @@ fn obey(
     Ok(())
 }
 
-fn bind_one(address: SocketAddr, options: &ListenerOptions) -> io::Result<TcpListener> {
+pub(crate) fn bind_one(address: SocketAddr, options: &ListenerOptions) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {

@@ -164,6 +164,7 @@ pub(crate) const SUITES: &[Suite] = &[
     suite("packages", Lane::Second, "pytest -c testing/packages/pytest.ini testing/packages").needs(&["packages"]),
     suite("mqtt", Lane::Second, "cd testing/mqtt && CACHE=$CACHE pytest .").needs(&["mqtt"]),
     suite("streamproto", Lane::Second, "cd testing/streamproto && pytest ."),
+    suite("cluster", Lane::Second, "cd testing/cluster && pytest -n 2 ."),
     suite("tls", Lane::Second, "cd testing/tls && CACHE=$CACHE pytest -n 2 .").needs(&["node", "go", "java"]),
     suite("prometheus", Lane::Second, "cd testing/prometheus && pytest ."),
     client("python", Lane::Second, &[], r#"cd testing/clients/python && pytest --ignore test_celery.py -k "not restart""#),

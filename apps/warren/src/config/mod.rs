@@ -7,6 +7,7 @@
 //! Invariants: a file is accepted whole or not at all; every problem of a file is reported at once, with its line;
 //! a key without a definition is an error, never ignored.
 
+mod cluster;
 mod error;
 mod key;
 pub mod keys;
@@ -22,6 +23,7 @@ mod syntax;
 mod template;
 mod tls;
 
+pub use cluster::{ClusterOptions, host_and_port};
 pub use error::{ConfigError, Problem, ProblemKind};
 pub use key::{Key, Section, Take, Unit};
 pub use load::{load, parse};

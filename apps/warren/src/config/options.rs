@@ -3,6 +3,7 @@
 //! Refuses to know where a value came from (file, flag, environment) and what consumes it. `Option` on a number means
 //! "no limit" when it is `None`.
 
+use super::cluster::ClusterOptions;
 use super::mqtt::{MqttOptions, WebMqttOptions};
 use super::prometheus::PrometheusOptions;
 use super::stream::StreamOptions;
@@ -44,6 +45,8 @@ pub struct Options {
     pub stream: StreamOptions,
     /// Data folder, durability, names.
     pub node: NodeOptions,
+    /// Name of the node, and where other nodes are.
+    pub cluster: ClusterOptions,
     /// Where log lines go.
     pub log: LogOptions,
     /// What is no mistake but may not be meant, one line each, to be shown to a person.

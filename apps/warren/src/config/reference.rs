@@ -25,6 +25,10 @@ imports `definitions.json` at every start unless `load_definitions` says otherwi
 | `--data-dir DIR` | `WARREN_DATA_DIR` | `warren.data_dir` |
 | `--listen ADDR:PORT` (repeatable) | `WARREN_LISTEN` (commas between several) | replaces all `listeners.tcp.*` |
 | `--all-interfaces` | `WARREN_ALL_INTERFACES=true` | AMQP, HTTP API and metrics listen on all interfaces where nothing says otherwise |
+| `--node NAME` | `WARREN_NODE` | name of the node: `warren@localhost`, or `warren@HOST` in a cluster |
+| `--cluster-listen ADDR:PORT` | `WARREN_CLUSTER_LISTEN` | `warren.cluster.listen` |
+| `--cluster-advertise HOST:PORT` | `WARREN_CLUSTER_ADVERTISE` | `warren.cluster.advertise` |
+| `--cluster-seeds HOST:PORT,...` | `WARREN_CLUSTER_SEEDS` | nodes of the cluster to dial; the node itself may be among them |
 | `--log LEVEL` | `WARREN_LOG` | level of the console log, or a filter such as `info,net=debug` |
 | `--log-format human` or `json` | `WARREN_LOG_FORMAT` | shape of the console log |
 
@@ -38,7 +42,10 @@ Of RabbitMQ's variables these have an effect. Any other `RABBITMQ_...` that is s
 | `RABBITMQ_NODE_PORT`, `RABBITMQ_NODE_IP_ADDRESS` | where AMQP listens, if the files have no `listeners.tcp` |
 | `RABBITMQ_LOG` | level of the console log |
 | `RABBITMQ_LOGS` | the log file, or `-` for the console |
-| `RABBITMQ_NODENAME` | another name of the node, by which `warren ctl -n` may call it |
+| `RABBITMQ_NODENAME` | `--node` |
+| `RABBITMQ_USE_LONGNAME` | `true`: a name without a host gets the whole name of the machine |
+| `RABBITMQ_ERLANG_COOKIE` | the secret that all nodes of a cluster share |
+| `RABBITMQ_DIST_PORT` | the port of links between nodes |
 | `RABBITMQ_PID_FILE` | a file that gets the number of the process |
 
 How the file reads:

@@ -50,7 +50,6 @@ const ABSENT: &[(&str, &[&str])] = &[
         "a node is a cluster of its own and cannot join another yet",
         &[
             "join_cluster",
-            "forget_cluster_node",
             "force_boot",
             "force_standalone_khepri_boot",
             "rename_cluster_node",

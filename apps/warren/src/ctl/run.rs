@@ -11,7 +11,7 @@ use management::{Answer, Exit, Failure, Format, Rows};
 use super::arguments::{Arguments, Banner, Mistake, Run, parse};
 use super::banner::{banner, comes_first};
 use super::following::Ended;
-use super::server::{Asking, Server, timed_out};
+use super::server::{Asking, Server, learn_name, timed_out};
 use super::waiting::{Gone, Waited};
 use super::{Called, catalogue, completing, documents, following, guide, local, outcome, profiles, waiting};
 
@@ -59,6 +59,7 @@ fn perform(called: Called, arguments: &mut Arguments) -> anyhow::Result<Result<(
         let topic = std::mem::replace(&mut request.command, "help".into());
         request.args = if topic.is_empty() { Vec::new() } else { vec![topic] };
     }
+    learn_name(arguments);
     let mut banner = banner(arguments).filter(|_| arguments.banner == Banner::Shown);
     if let Err(failure) = read_password(arguments, &mut banner)? {
         return Ok(Err(failure));
@@ -196,14 +197,12 @@ fn announce(banner: &mut Option<String>) -> anyhow::Result<()> {
 fn wait_for_start(arguments: &Arguments, server: &Server) -> Result<(), Failure> {
     let command = &arguments.request.command;
     let many = arguments.request.args.first().and_then(|count| count.parse::<u64>().ok());
-    if command == "await_online_nodes" && many.is_none_or(|count| count > 1) {
-        return Err(Failure::new(
-            Exit::UNAVAILABLE,
-            "Error:\na node is a cluster of its own: the count can be 1 only",
-        ));
-    }
     let timeout = arguments.timeout.unwrap_or(waiting::DEFAULT);
-    match waiting::for_start(server, timeout) {
+    let waited = match command.as_str() {
+        "await_online_nodes" => waiting::for_nodes(server, many.unwrap_or(1), timeout),
+        _ => waiting::for_start(server, timeout),
+    };
+    match waited {
         Ok(()) => Ok(()),
         Err(None) => Err(timed_out(command, timeout)),
         Err(Some(error)) => Err(server.unanswered(command, &error, timeout)),

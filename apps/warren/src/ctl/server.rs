@@ -13,7 +13,7 @@ use management::{
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use super::arguments::Arguments;
-use crate::names::{NODE_VARIABLE, names_of_server, node_of_environment};
+use crate::names::{NODE_VARIABLE, names_of_server, node_of_environment, shown_name};
 
 /// The environment variable that names the server when the command line does not: a URL as for `--url`.
 pub const URL_VARIABLE: &str = "WARREN_URL";
@@ -100,6 +100,13 @@ impl Server {
             }
             (Self::Here(_), _) => Failure::new(Exit::SOFTWARE, format!("Error:\n{error}")),
         }
+    }
+}
+
+/// From now on texts have the name of the node that is meant, if it is one of this machine.
+pub(super) fn learn_name(arguments: &Arguments) {
+    if arguments.url.is_none() && (arguments.data_dir.is_some() || std::env::var_os(URL_VARIABLE).is_none()) {
+        management::set_node_name(&shown_name(&folder_meant(arguments.data_dir.clone())));
     }
 }
 

@@ -138,6 +138,21 @@ pub(super) fn for_start(server: &Server, timeout: Duration) -> Result<(), Option
     }
 }
 
+/// Waits until the server answers and counts so many nodes that run, itself included; errors as those of [`for_start`].
+pub(super) fn for_nodes(server: &Server, count: u64, timeout: Duration) -> Result<(), Option<CallError>> {
+    let end = Instant::now() + timeout;
+    for_start(server, timeout)?;
+    let status = Request { command: "cluster_status".into(), ..Request::default() };
+    let are_there =
+        until(end.saturating_duration_since(Instant::now()), || match server.call(&status, ATTEMPT) {
+            Ok(Answer::Facts { json, .. }) => {
+                json["running_nodes"].as_array().is_some_and(|nodes| nodes.len() as u64 >= count)
+            }
+            _ => false,
+        });
+    if are_there { Ok(()) } else { Err(None) }
+}
+
 /// How to see that a server has ended.
 pub(super) enum Gone {
     /// Its process is not there any more.

@@ -1,6 +1,7 @@
 //! Commands about the node: whether it runs, its listeners, its log, its status.
 
 mod certificates;
+mod cluster;
 mod listeners;
 mod log_lines;
 mod memory;
@@ -17,10 +18,8 @@ use crate::ctl::commands::{Commands, Outcome, arguments};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
 use crate::ctl::queues::unresponsive;
 use crate::ctl::{alarms, interfaces};
-use crate::resources::node::{NODE_NAME, Node};
-use listeners::{
-    listener_lines, listener_objects, listeners, port_connectivity, port_listener, protocol_listener,
-};
+use crate::resources::node::NODE_NAME;
+use listeners::{listeners, port_connectivity, port_listener, protocol_listener};
 use log_lines::{log_after, log_tail};
 use memory::memory_breakdown;
 
@@ -38,11 +37,7 @@ pub(crate) const COMMANDS: Commands = &[
     ("check_if_any_deprecated_features_are_used", |_| {
         Ok(Answer::message("Cluster reported no deprecated features in use"))
     }),
-    ("check_if_node_is_quorum_critical", |_| {
-        Ok(Answer::message(&format!(
-            "Node {NODE_NAME} seems to be the only one in a single node cluster, the check does not apply"
-        )))
-    }),
+    ("check_if_node_is_quorum_critical", |it| cluster::check_critical(it.node)),
     ("certificates", |it| Ok(certificates::certificates(it.node))),
     ("check_certificate_expiration", |it| certificates::check_expiration(it.node, it.request)),
     ("reload_certificates", |it| certificates::reload(it.broker, it.node)),
@@ -62,7 +57,8 @@ pub(crate) const COMMANDS: Commands = &[
     ("log_tail_stream", |it| log_after(it.node, it.request)),
     ("maybe_stuck", |it| Ok(maybe_stuck(it.broker))),
     ("memory_breakdown", |it| memory_breakdown(it.broker, it.request)),
-    ("cluster_status", |it| Ok(cluster_status(it.broker, it.node))),
+    ("forget_cluster_node", |it| cluster::forget(it.broker, it.request)),
+    ("cluster_status", |it| Ok(cluster::status(it.broker, it.node))),
     ("list_network_interfaces", |_| Ok(interfaces::listed())),
     ("node_health_check", |_| Ok(Answer::done())),
     ("rotate_logs", |_| {
@@ -111,38 +107,6 @@ fn environment_variables() -> Answer {
         .collect();
     let lines: Vec<String> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
     Answer::facts(lines.join("\n"), json!({"node": NODE_NAME, "result": "ok", "variables": variables}))
-}
-
-fn cluster_status(broker: &Broker, node: &Node) -> Answer {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let name = broker.cluster_name();
-    let version = &node.rabbitmq_version;
-    let alarms = crate::resources::alarms::lines(broker);
-    let listeners: Vec<String> =
-        listener_lines(node).lines().map(|line| format!("Node: {NODE_NAME}, i{}", &line[1..])).collect();
-    let text = format!(
-        "Basics\n\nCluster name: {name}\nTotal CPU cores available cluster-wide: {cores}\n\nDisk Nodes\n\n{NODE_NAME}\n\n\
-         Running Nodes\n\n{NODE_NAME}\n\nVersions\n\n{NODE_NAME}: RabbitMQ {version} as Warren {}\n\nCPU Cores\n\n\
-         Node: {NODE_NAME}, available CPU cores: {cores}\n\nMaintenance status\n\nNode: {NODE_NAME}, status: {}\n\nAlarms\n\n{}\n\nNetwork Partitions\n\n(none)\n\nListeners\n\n{}\n\nFeature flags\n\n(none)",
-        node.version,
-        node.maintenance.status(),
-        if alarms.is_empty() { "(none)".into() } else { alarms.join("\n") },
-        listeners.join("\n"),
-    );
-    let json = json!({
-        "alarms": alarms,
-        "cluster_name": *name,
-        "cluster_tags": [],
-        "cpu_cores": {NODE_NAME: cores},
-        "disk_nodes": [NODE_NAME],
-        "feature_flags": [],
-        "listeners": {NODE_NAME: listener_objects(node)},
-        "maintenance_status": {NODE_NAME: node.maintenance.status()},
-        "partitions": {},
-        "running_nodes": [NODE_NAME],
-        "versions": {NODE_NAME: {"rabbitmq_name": "Warren", "rabbitmq_version": version, "erlang_version": ""}},
-    });
-    Answer::facts(text, json)
 }
 
 /// A vhost does not fail on its own: one that is there runs.

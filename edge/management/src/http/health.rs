@@ -9,6 +9,7 @@ use super::reply::{Answer, Reply};
 use super::route::{Lane, Method, Route, route};
 use crate::resources::alarms;
 use crate::resources::node::certificates::ahead_s;
+use crate::resources::node::cluster::is_critical;
 use crate::resources::node::{
     HTTPS_PROTOCOL, NODE_NAME, NodeCertificates, NodeListener, PROMETHEUS_TLS_PROTOCOL, TLS_LISTENER_PROTOCOL,
 };
@@ -232,8 +233,15 @@ fn expiring(listener: &NodeListener, certificates: &NodeCertificates, until_s: i
     })
 }
 
-fn quorum_critical(_: &Call) -> Answer {
-    Ok(Reply::Json(json!({"status": "ok", "reason": "single node cluster"})))
+fn quorum_critical(call: &Call) -> Answer {
+    match is_critical(call.node()) {
+        None => Ok(Reply::Json(json!({"status": "ok", "reason": "single node cluster"}))),
+        Some(false) => Ok(ok()),
+        Some(true) => failed(json!({
+            "reason": "There are queues that would lose their quorum if the target node is shut down",
+            "queues": [{"name": "rabbitmq_metadata", "readable_name": "rabbitmq_metadata", "virtual_host": "", "type": "process"}],
+        })),
+    }
 }
 
 fn with_data(call: &Call) -> Answer {

@@ -10,6 +10,7 @@ use super::problem::Problem;
 use super::rates;
 use super::reply::{Answer, Reply};
 use super::route::{Method, Route, route};
+use crate::resources::node::cluster::{Member, members};
 use crate::resources::node::{NODE_NAME, memory, resident_bytes};
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -60,10 +61,26 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 fn nodes(call: &Call) -> Answer {
-    listing::of_values(call, vec![node_object(call)])
+    let all = members(call.node()).into_iter();
+    let all =
+        all.map(
+            |member| {
+                if member.name.as_str() == NODE_NAME { node_object(call) } else { short_object(&member) }
+            },
+        );
+    listing::of_values(call, all.collect())
+}
+
+/// What this node knows of another one.
+fn short_object(member: &Member) -> Value {
+    json!({"name": member.name, "type": "disc", "running": member.is_running})
 }
 
 fn node(call: &Call) -> Answer {
+    let other = members(call.node()).into_iter().find(|member| member.name == call.part("node"));
+    if let Some(member) = other.filter(|member| member.name.as_str() != NODE_NAME) {
+        return listing::one(call, short_object(&member));
+    }
     check(call)?;
     let mut json = node_object(call);
     if call.flag("memory") {

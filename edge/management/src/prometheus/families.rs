@@ -8,7 +8,7 @@ use broker::{Broker, Queue, QueueGlance};
 
 use super::metric::write_sum;
 use super::page::Page;
-use super::{certificates, clients, exchanges, global, node, queues, shovels, stages};
+use super::{certificates, clients, exchanges, global, links, node, queues, shovels, stages};
 use crate::resources::node::Node;
 
 /// What a page is asked about.
@@ -168,6 +168,7 @@ fn whole(asked: &Asked<'_>, page: &mut Page<'_>, channels: &clients::Channels) -
     global::passed(asked, page, channels)?;
     global::alarms(asked, page)?;
     of_warren(page, |page| certificates::ends(asked, page))?;
+    of_warren(page, |page| links::write(asked.node, page))?;
     stages::write(asked.broker, page)?;
     node::process(page)
 }

@@ -17,6 +17,7 @@ mod exchanges;
 mod families;
 mod global;
 mod http;
+mod links;
 mod metric;
 mod node;
 mod page;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use broker::{Broker, Queue, Raised};
 
 /// This node, in texts.
-pub(crate) const NODE: &str = crate::resources::node::NODE_NAME;
+pub(crate) const NODE: crate::resources::node::OwnName = crate::resources::node::NODE_NAME;
 
 /// What the disk alarm means for messages that die, and what frees room.
 pub(crate) const LETTERS_WAIT: &str =

@@ -1,11 +1,13 @@
 //! What a node is to management: its names, listeners, folders, log, and whether it is in maintenance.
 
 pub(crate) mod certificates;
+pub(crate) mod cluster;
 mod journal;
 mod listeners;
 mod maintenance;
 mod memory;
 mod names;
+mod own_name;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,19 +17,18 @@ use std::time::Instant;
 use tokio::sync::Notify;
 
 pub use certificates::NodeCertificates;
+pub use cluster::NodePeers;
 pub use journal::{Journal, JournalLine};
 pub use listeners::{
-    HTTP_PROTOCOL, HTTPS_PROTOCOL, LISTENER_PROTOCOL, MQTT_LISTENER_PROTOCOL, MQTT_TLS_LISTENER_PROTOCOL,
-    NodeListener, PROMETHEUS_PROTOCOL, PROMETHEUS_TLS_PROTOCOL, STREAM_LISTENER_PROTOCOL,
-    STREAM_TLS_LISTENER_PROTOCOL, TLS_LISTENER_PROTOCOL, WEB_MQTT_LISTENER_PROTOCOL,
-    WEB_MQTT_TLS_LISTENER_PROTOCOL,
+    CLUSTER_PROTOCOL, HTTP_PROTOCOL, HTTPS_PROTOCOL, LISTENER_PROTOCOL, MQTT_LISTENER_PROTOCOL,
+    MQTT_TLS_LISTENER_PROTOCOL, NodeListener, PROMETHEUS_PROTOCOL, PROMETHEUS_TLS_PROTOCOL,
+    STREAM_LISTENER_PROTOCOL, STREAM_TLS_LISTENER_PROTOCOL, TLS_LISTENER_PROTOCOL,
+    WEB_MQTT_LISTENER_PROTOCOL, WEB_MQTT_TLS_LISTENER_PROTOCOL,
 };
 pub use maintenance::{Doors, Maintenance};
 pub(crate) use memory::{memory, resident_bytes};
 pub use names::NodeNames;
-
-/// How the node is called where RabbitMQ has the name of an Erlang node.
-pub const NODE_NAME: &str = "warren@localhost";
+pub use own_name::{DEFAULT_NODE_NAME, NODE_NAME, OwnName, set_node_name};
 
 /// Words of an operator, shown to people and tools (`cluster_tags.*`, `node_tags.*`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,6 +62,8 @@ pub struct Node {
     pub journal: Arc<Journal>,
     /// When it was ready.
     pub started: Instant,
+    /// The other nodes; `None` when it belongs to no cluster.
+    pub peers: Option<NodePeers>,
     /// Shovels; `None` when nothing runs them.
     pub shovels: Option<shovel::Shovels>,
     /// Sets the least important level that is logged, by RabbitMQ's name of it; an error when there is no such level.
@@ -93,6 +96,7 @@ pub(crate) mod tests {
             rabbitmq_version: "4.3.6".into(),
             version: "0.0.1",
             started: Instant::now(),
+            peers: None,
             shovels: None,
             set_log_level: |_| Err(()),
             consumer_timeout_ms: 1_800_000,

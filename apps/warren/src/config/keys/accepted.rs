@@ -128,18 +128,6 @@ const KEYS: &[Key] = &[
         "A node is a cluster of its own: there are no partitions.",
     ),
     Key {
-        name: "cluster_formation.peer_discovery_backend",
-        alias: None,
-        take: Take::Choice {
-            of: &["classic_config", "rabbit_peer_discovery_classic_config"],
-            not_yet: &["aws", "consul", "dns", "etcd", "k8s", "kubernetes"],
-            set: |_, _| {},
-        },
-        default: "classic_config",
-        doc: "A node is a cluster of its own: there are no peers to find.",
-        example: "cluster_formation.peer_discovery_backend = classic_config",
-    },
-    Key {
         name: "reverse_dns_lookups",
         alias: None,
         take: Take::Choice { of: &["false"], not_yet: &["true"], set: |_, _| {} },

@@ -4,6 +4,7 @@
 mod accepted;
 mod access;
 mod alarms;
+mod cluster;
 mod limits;
 mod logging;
 mod management;

@@ -2,7 +2,7 @@
 
 use crate::config::key::{Key, Section};
 
-static SECTIONS: [&Section; 19] = [
+static SECTIONS: [&Section; 20] = [
     &super::network::SECTION,
     &super::tls::CLIENTS,
     &super::limits::SECTION,
@@ -20,6 +20,7 @@ static SECTIONS: [&Section; 19] = [
     &super::tls::WEB_MQTT,
     &super::stream::SECTION,
     &super::node::SECTION,
+    &super::cluster::SECTION,
     &super::logging::SECTION,
     &super::accepted::SECTION,
 ];

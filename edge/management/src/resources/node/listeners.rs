@@ -8,6 +8,9 @@ pub const LISTENER_PROTOCOL: &str = "amqp";
 /// RabbitMQ's name of the protocol of the HTTP API.
 pub const HTTP_PROTOCOL: &str = "http";
 
+/// RabbitMQ's name of the protocol between nodes.
+pub const CLUSTER_PROTOCOL: &str = "clustering";
+
 /// RabbitMQ's name of the protocol of its metrics.
 pub const PROMETHEUS_PROTOCOL: &str = "http/prometheus";
 

@@ -1,0 +1,203 @@
+//! What makes this server a node among others: its name, its folder's identity, the shared secret, and the links.
+//!
+//! A server without options of a cluster gets a name and nothing else: no listener, no file, no thread.
+
+mod cookie;
+mod identity;
+mod seeds;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use broker::cluster::peers::{PeerIdentity, Peers, VersionRange};
+use broker::cluster::{Cluster, ClusterOptions as MemberOptions, NodeName};
+use broker::{Broker, BrokerOptions, Foundation, StartError};
+use management::NodePeers;
+use net::peer::{LinkTls, Links, LinksOptions};
+use platform::{Clock, Random};
+use tls::{CertificateLogin, ClientOptions, ServerOptions, TlsSlot, Verify};
+
+use crate::config::{ClusterOptions, Options, Switch};
+use crate::names::host_name;
+
+/// Versions of what nodes say to each other.
+const VERSIONS: VersionRange = VersionRange { min: 1, max: 1 };
+
+/// How long one look for the other nodes takes at a start.
+const WAIT: Duration = Duration::from_secs(1);
+/// How often the log tells what is waited for, seconds.
+const SAID_EVERY_S: u64 = 10;
+
+/// The node of a server that belongs to no cluster and was given no name.
+const ALONE: &str = management::DEFAULT_NODE_NAME;
+
+/// The name of this server's node: the one it was given, else one by which others can reach it, else [`ALONE`].
+///
+/// # Errors
+/// The name that was given is none.
+pub(crate) fn node_name(options: &ClusterOptions) -> anyhow::Result<NodeName> {
+    name_on_host(options, &host_name())
+}
+
+fn name_on_host(options: &ClusterOptions, whole_host: &str) -> anyhow::Result<NodeName> {
+    let host = match options.long_names {
+        Switch::On => whole_host,
+        Switch::Off => whole_host.split('.').next().unwrap_or_default(),
+    };
+    let host = if host.is_empty() { "localhost" } else { host };
+    let name = match &options.node {
+        Some(given) if given.contains('@') => given.clone(),
+        Some(given) => format!("{given}@{host}"),
+        None if options.is_wanted() => format!("warren@{host}"),
+        None => ALONE.to_owned(),
+    };
+    NodeName::new(&name).map_err(|error| anyhow!("{error} (--node, WARREN_NODE or RABBITMQ_NODENAME)"))
+}
+
+/// What commands beside the server are to call it, if it is called anything special.
+pub(crate) fn told_name<'a>(options: &'a ClusterOptions, name: &'a NodeName) -> Option<&'a str> {
+    options.node.as_deref().or_else(|| options.is_wanted().then(|| name.as_str()))
+}
+
+/// This node among others, before and while its broker is open.
+pub(crate) struct Joined {
+    cluster: Cluster,
+    links: Arc<Links>,
+}
+
+impl Joined {
+    /// The links to the others.
+    pub(crate) fn links(&self) -> &Arc<Links> {
+        &self.links
+    }
+
+    /// What management shows of it.
+    pub(crate) fn shown(&self) -> NodePeers {
+        NodePeers { peers: self.links.clone(), cluster: Some(self.cluster.clone()) }
+    }
+
+    /// Tells the other nodes that this one goes.
+    pub(crate) async fn leave(&self) {
+        self.links.stop().await;
+    }
+
+    /// Closes the log of the metadata, after the broker. Blocks.
+    pub(crate) fn stop(&self) {
+        self.cluster.stop();
+    }
+
+    /// Opens the broker once the node has all that the cluster had committed. Blocks.
+    ///
+    /// # Errors
+    /// The cluster refuses this node; or as [`Broker::open`].
+    pub(crate) fn open(&self, dir: &Path, options: BrokerOptions) -> Result<Broker, StartError> {
+        let mut waited_s = 0_u64;
+        while !self.cluster.wait_ready(WAIT).map_err(StartError::Metadata)? {
+            if waited_s.is_multiple_of(SAID_EVERY_S) {
+                let linked = self.links.connected();
+                let names: Vec<&str> = linked.iter().map(|peer| peer.identity.name.as_str()).collect();
+                tracing::info!(connected = %names.join(","), "waiting for the other nodes: a start needs a majority of them, the first start all seeds");
+            }
+            waited_s += WAIT.as_secs();
+        }
+        Broker::open_in_cluster(&foundation(), dir, options, &self.cluster)
+    }
+}
+
+fn foundation() -> Foundation {
+    Foundation::real(Arc::new(platform::RealDisk))
+}
+
+/// Links this node with the others, if it is to be. Must be called within the runtime that is to run the links.
+///
+/// # Errors
+/// No secret, no listener, no TLS, or a data directory that cannot be read.
+pub(crate) fn start(
+    options: &Options,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+) -> anyhow::Result<Option<Joined>> {
+    let (wanted, dir) = (&options.cluster, &options.node.data_dir);
+    if !wanted.is_wanted() {
+        return Ok(None);
+    }
+    std::fs::create_dir_all(dir).with_context(|| format!("the data directory {}", dir.display()))?;
+    let name = node_name(wanted)?;
+    let (secret, place) = cookie::find(wanted, dir, &*random)?;
+    let listener = wanted.listener();
+    let candidates = listener.candidates();
+    let port = candidates.first().map_or(wanted.port, std::net::SocketAddr::port);
+    let address = wanted.advertise.clone().unwrap_or_else(|| format!("{}:{port}", name.host()));
+    let life = u32::try_from(clock.wall_ms() / 1000).unwrap_or(u32::MAX);
+    let own = PeerIdentity { name, data_id: own_id(dir, &*random)?, life, versions: VERSIONS };
+    let seeds = seeds::count(wanted, &address);
+    tracing::info!(node = %own.name, %address, seeds = %wanted.all_seeds().join(","), secret = %place, "links to other nodes");
+    let links = LinksOptions {
+        own,
+        secret,
+        listen: candidates,
+        address,
+        seeds: wanted.all_seeds(),
+        seeds_by_dns: wanted.dns().map(|host| (host.to_owned(), wanted.port)),
+        tls: link_tls(options)?,
+    };
+    let cluster = Cluster::new(foundation(), dir, MemberOptions { seeds, ..MemberOptions::default() });
+    let links = Links::start(links, Arc::new(cluster.clone()), clock, random).with_context(|| {
+        format!("cannot listen for other nodes on {listener}; choose another address with --cluster-listen ADDRESS:PORT")
+    })?;
+    cluster.start(links.clone())?;
+    Ok(Some(Joined { cluster, links }))
+}
+
+fn own_id(data_dir: &Path, random: &dyn Random) -> anyhow::Result<broker::cluster::peers::DataId> {
+    identity::of_folder(data_dir, random)
+        .with_context(|| format!("the identity of the data directory {}", data_dir.display()))
+}
+
+/// The files of `ssl_options` for both directions. Each side has to show a certificate of the authority.
+fn link_tls(options: &Options) -> anyhow::Result<Option<LinkTls>> {
+    if options.cluster.tls == Switch::Off {
+        return Ok(None);
+    }
+    let wrong = |error| anyhow!("no TLS between nodes (warren.cluster.tls, ssl_options.*): {error}");
+    let files = &options.network.tls.server;
+    let server = ServerOptions { verify: Verify::Peer, fail_if_no_peer_cert: true, ..files.clone() };
+    let client = ClientOptions {
+        verify: Verify::Peer,
+        ca_file: files.ca_file.clone(),
+        certificate_file: files.certificate_file.clone(),
+        key_file: files.key_file.clone(),
+        password: files.password.clone(),
+        versions: files.versions.clone(),
+    };
+    let server = TlsSlot::new(server, CertificateLogin::default()).map_err(wrong)?;
+    Ok(Some(LinkTls { server, client: tls::client_config(&client).map_err(wrong)? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_has_the_name_that_it_was_given_or_one_by_which_it_is_reached() {
+        let named = |given: Option<&str>, is_long: bool, seed: Option<&str>| {
+            let options = ClusterOptions {
+                node: given.map(str::to_owned),
+                long_names: is_long.into(),
+                seeds: seed.map(str::to_owned).into_iter().collect(),
+                ..ClusterOptions::default()
+            };
+            name_on_host(&options, "mq1.example.org")
+                .map(|name| name.to_string())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(named(None, false, None).unwrap(), "warren@localhost");
+        assert_eq!(named(None, false, Some("mq2:25672")).unwrap(), "warren@mq1");
+        assert_eq!(named(Some("rabbit"), false, None).unwrap(), "rabbit@mq1");
+        assert_eq!(named(Some("rabbit"), true, None).unwrap(), "rabbit@mq1.example.org");
+        assert_eq!(named(Some("rabbit@old"), false, None).unwrap(), "rabbit@old");
+        assert!(named(Some("a@b@c"), false, None).unwrap_err().contains("two hosts"));
+    }
+}

@@ -100,6 +100,7 @@ impl Driver {
             refusal: None,
         };
         if let Some(member) = member::read(&*driver.foundation.disk, &driver.data_dir)? {
+            check_identity(&member, driver.peers.own())?;
             let (replica, state) = replica::recover(&driver, &member)?;
             driver.machine = Machine::Starting(state);
             driver.become_member(member, replica);
@@ -499,6 +500,19 @@ impl Driver {
         self.shared.show(view);
         self.shared.fars.applied(applied);
     }
+}
+
+/// A data directory is that of one node for ever.
+fn check_identity(member: &Welcome, own: &PeerIdentity) -> Result<(), StartError> {
+    let Some((_, name, data)) = member.members.iter().find(|it| it.0 == member.number) else { return Ok(()) };
+    if *name == own.name && *data == own.data_id {
+        return Ok(());
+    }
+    Err(StartError::Metadata(format!(
+        "the data directory is that of node {name}, a member of a cluster, and this node is {}; a node that is to have another name has to \
+         leave the cluster and join it with an empty directory",
+        own.name
+    )))
 }
 
 /// The group's members when it is formed.

@@ -58,7 +58,10 @@ struct Node {
 }
 
 fn start_with(world: &World, nth: usize, disk: &SimDisk, data_id: u8, options: ClusterOptions) -> Node {
-    let foundation = Foundation::real(Arc::new(disk.clone()));
+    let mut foundation = Foundation::real(Arc::new(disk.clone()));
+    // Checkpoints come soon.
+    foundation.sizes.snapshot_every_bytes = 32 << 10;
+    foundation.sizes.log_file_bytes_max = 16 << 10;
     let cluster = Cluster::new(foundation.clone(), Path::new(DATA), options);
     let identity = PeerIdentity {
         name: name(nth),
@@ -380,4 +383,129 @@ fn an_alarm_of_one_node_blocks_publishers_of_the_others_until_it_is_over_or_the_
     for nth in 0..3 {
         stop(&world, nth, &nodes[nth], &brokers[nth]);
     }
+}
+
+#[test]
+fn a_node_that_was_away_for_long_gets_the_state_while_it_runs_and_when_it_starts() {
+    let (world, disks) = (World::new(), [SimDisk::new(), SimDisk::new(), SimDisk::new()]);
+    let (nodes, brokers) = three(&world, &disks);
+    let users = [0, 1, 2].map(|nth| user(&brokers[nth]));
+    declare(&brokers[0], &users[0], "goes").unwrap();
+    until("it is known", || has(&brokers[2], "goes"));
+    world.net.cut(&name(0), &name(2));
+    world.net.cut(&name(1), &name(2));
+    brokers[0].delete_queue(&users[0], b"goes", false, false).unwrap().wait().unwrap();
+    let change = |round: u32| {
+        for nth in 0..400 {
+            let queue = format!("{round}-{nth}-{}", "x".repeat(100));
+            declare(&brokers[0], &users[0], &queue).unwrap();
+            if nth % 4 != 0 {
+                brokers[0].delete_queue(&users[0], queue.as_bytes(), false, false).unwrap().wait().unwrap();
+            }
+        }
+    };
+    until("the majority goes on", || declare(&brokers[0], &users[0], "goes on").is_ok());
+    change(1);
+    world.net.heal(&name(0), &name(2));
+    world.net.heal(&name(1), &name(2));
+    let names = |broker: &Broker| -> Vec<Vec<u8>> {
+        let vhost = broker.vhost("/").unwrap();
+        let mut names: Vec<_> = vhost.queues().iter().map(|queue| queue.name().to_vec()).collect();
+        names.sort();
+        names
+    };
+    let snapshot = |broker: &Broker| {
+        broker.read_metadata(|state| {
+            let mut bytes = Vec::new();
+            state.encode_snapshot(&mut bytes);
+            bytes
+        })
+    };
+    until("the tables are the same", || names(&brokers[2]) == names(&brokers[0]));
+    until("the states are the same", || snapshot(&brokers[2]) == snapshot(&brokers[0]));
+    assert_eq!(names(&brokers[2]).len(), 101);
+    stop(&world, 2, &nodes[2], &brokers[2]);
+    change(2);
+    let back = start(&world, 2, &disks[2]);
+    let broker = back.open();
+    until("it has all after its start", || names(&broker) == names(&brokers[0]));
+    stop(&world, 2, &back, &broker);
+    for nth in 0..2 {
+        let bytes: usize = disks[nth]
+            .paths()
+            .iter()
+            .filter(|path| path.starts_with("/data/cluster/log"))
+            .filter_map(|path| disks[nth].contents(path))
+            .map(|contents| contents.len())
+            .sum();
+        assert!(bytes < 1 << 20, "old files go: {bytes} bytes are left");
+        stop(&world, nth, &nodes[nth], &brokers[nth]);
+    }
+}
+
+#[test]
+fn a_lost_disk_is_refused_until_the_node_is_forgotten_and_another_name_never_fits() {
+    let (world, disks) = (World::new(), [SimDisk::new(), SimDisk::new(), SimDisk::new()]);
+    let (nodes, brokers) = three(&world, &disks);
+    let users = [0, 1, 2].map(|nth| user(&brokers[nth]));
+    declare(&brokers[2], &users[2], "lost").unwrap();
+    declare(&brokers[1], &users[1], "stays").unwrap();
+    until("all vote", || {
+        nodes[0].cluster.view().members.iter().filter(|member| member.is_voter).count() == 3
+    });
+    stop(&world, 2, &nodes[2], &brokers[2]);
+    let options = || ClusterOptions { seeds: 3, change_timeout: Duration::from_secs(2) };
+    let empty = SimDisk::new();
+    let stranger = start_with(&world, 2, &empty, 99, options());
+    let refused = stranger.cluster.wait_ready(Duration::from_secs(20)).unwrap_err();
+    assert!(refused.contains("forget_cluster_node rabbit@c"), "{refused}");
+    world.net.leave(&name(2));
+    stranger.cluster.stop();
+    until("it is down", || nodes[0].cluster.view().members.iter().any(|it| it.name == name(2) && !it.is_up));
+    nodes[0].cluster.forget(name(2)).wait().unwrap();
+    until("it is gone with its queue", || {
+        !has(&brokers[0], "lost") && nodes[0].cluster.view().members.len() == 2
+    });
+    assert!(has(&brokers[0], "stays"));
+    let old = start(&world, 2, &disks[2]);
+    let refused = old.cluster.wait_ready(Duration::from_secs(20)).unwrap_err();
+    assert!(refused.contains("no member"), "{refused}");
+    world.net.leave(&name(2));
+    old.cluster.stop();
+    let anew = start_with(&world, 2, &empty, 99, options());
+    let broker = anew.open();
+    assert!(has(&broker, "stays") && anew.cluster.own().unwrap().0 == 4);
+    stop(&world, 2, &anew, &broker);
+    let foundation = Foundation::real(Arc::new(disks[1].copy()));
+    let renamed = Cluster::new(foundation, Path::new(DATA), options());
+    let versions = VersionRange { min: 1, max: 1 };
+    let identity = PeerIdentity { name: name(3), data_id: DataId([2; 16]), life: 1, versions };
+    let peers = world.net.join(identity, Arc::new(renamed.clone()));
+    assert!(renamed.start(peers).unwrap_err().to_string().contains("is that of node rabbit@b"));
+    for nth in 0..2 {
+        stop(&world, nth, &nodes[nth], &brokers[nth]);
+    }
+}
+
+#[test]
+fn what_a_node_had_alone_comes_along_when_it_forms_a_cluster() {
+    let (world, disks) = (World::new(), [SimDisk::new(), SimDisk::new(), SimDisk::new()]);
+    let foundation = Foundation::real(Arc::new(disks[0].clone()));
+    let alone = crate::recovery::open(&foundation, Path::new(DATA), BrokerOptions::default(), None).unwrap();
+    let guest = user(&alone);
+    declare(&alone, &guest, "old").unwrap();
+    assert_eq!(publish(&alone, &guest, "old", &bodies(10, 5)), [0; 0]);
+    alone.shutdown();
+    drop((guest, alone));
+    let (nodes, brokers) = three(&world, &disks);
+    let users = [0, 1, 2].map(|nth| user(&brokers[nth]));
+    until("it is known", || has(&brokers[2], "old"));
+    let ready =
+        |nth: usize| brokers[nth].check_queue(&users[nth], b"old").unwrap().counts.wait().unwrap().ready;
+    assert_eq!((ready(0), ready(2)), (10, 10));
+    for nth in 0..3 {
+        stop(&world, nth, &nodes[nth], &brokers[nth]);
+    }
+    let refused = crate::recovery::open(&foundation, Path::new(DATA), BrokerOptions::default(), None);
+    assert!(refused.err().unwrap().to_string().contains("member of a cluster"));
 }

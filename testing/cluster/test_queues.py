@@ -182,3 +182,18 @@ def test_a_lost_disk_is_refused_until_the_node_is_forgotten(three):
     with connected(b) as connection:
         connection.channel().queue_declare("new", durable=True)
     assert ready(c, "new") == 0
+
+
+def test_declarations_may_follow_each_other_without_waiting(three):
+    a, b, _ = three.nodes
+    with connected(a) as connection:
+        channel = connection.channel()
+        begin = time.monotonic()
+        for nth in range(1000):
+            # Not `channel.queue_declare`: that waits for each answer.
+            channel._impl._send_method(pika.spec.Queue.Declare(queue=f"p{nth}", durable=True, nowait=True))
+            channel._impl._send_method(pika.spec.Queue.Bind(queue=f"p{nth}", exchange="amq.direct", routing_key="k", nowait=True))
+        channel.queue_declare("end", durable=True)
+        took_s = time.monotonic() - begin
+    assert ready(b, "p999") == 0
+    assert took_s < 10, f"{took_s} s"

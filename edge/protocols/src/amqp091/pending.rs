@@ -116,7 +116,9 @@ impl Running {
         Ok(())
     }
 
-    /// Adds a change of metadata. What comes after it goes by the tables: it waits until they have followed.
+    /// Adds a change of metadata. What comes after it goes by the tables: it waits until they have followed. In a cluster, where that takes a
+    /// while, declarations and bindings may follow each other: they are decided in order, and who finds something missing looks again
+    /// when those before it are followed.
     pub(crate) fn await_change(
         &mut self,
         channel: u16,
@@ -124,7 +126,8 @@ impl Running {
         what: Awaited,
         is_followed: bool,
     ) -> Outcome {
-        if is_followed {
+        let may_follow = matches!(what, Awaited::Done { .. } | Awaited::Declared { .. });
+        if is_followed || (may_follow && self.broker.cluster().is_some()) {
             self.pipeline(channel, method, what)
         } else {
             self.await_alone(channel, method, what)

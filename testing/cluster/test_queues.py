@@ -28,6 +28,15 @@ def ready(node, queue):
         return connection.channel().queue_declare(queue, passive=True).method.message_count
 
 
+def finds(node, queue, count):
+    """Whether the node reaches the queue and it has so many messages: a node that has come back may need a moment."""
+    try:
+        return ready(node, queue) == count
+    except pika.exceptions.ChannelClosedByBroker as closed:
+        assert closed.reply_code == 404, closed
+        return False
+
+
 def refusal(node, method, *words, **options):
     """The code and text with which a node refuses a method of a channel."""
     with connected(node) as connection, pytest.raises((pika.exceptions.ChannelClosedByBroker, pika.exceptions.ConnectionClosedByBroker)) as closed:
@@ -158,8 +167,8 @@ def test_a_minority_refuses_changes_and_routes_and_heals(three):
         connection.channel().queue_declare("of the majority", durable=True)
     cluster.heal()
     cluster.wait(cluster.nodes)
-    assert ready(a, "of the majority") == 0
-    assert ready(c, "q") == 1
+    eventually(lambda: finds(a, "of the majority", 0), "the minority has what the majority declared")
+    eventually(lambda: finds(c, "q", 1), "the majority reaches the queue of the minority")
     assert refusal(b, "queue_declare", "new", passive=True)[0] == 404, "what was refused does not come later"
 
 
@@ -181,7 +190,7 @@ def test_a_lost_disk_is_refused_until_the_node_is_forgotten(three):
     c.start()
     with connected(b) as connection:
         connection.channel().queue_declare("new", durable=True)
-    assert ready(c, "new") == 0
+    eventually(lambda: finds(c, "new", 0), "the node takes part again")
 
 
 def test_declarations_may_follow_each_other_without_waiting(three):

@@ -24,7 +24,7 @@ def statuses(api, path):
     "/api/nosuch", "/api/nosuch/", "/api/nosuch/x/y", "/api//queues", "/api/Overview", "/API/overview", "/api/overview/x", "/api/health", "/api/health/checks", "/api/health/checks/nosuch",
     f"/api/queues/{V}/q/nosuch", f"/api/queues/{V}/q/get/x", f"/api/bindings/{V}/e", f"/api/bindings/{V}/e/amq.topic", f"/api/bindings/{V}/x/amq.topic/q/q", f"/api/exchanges/{V}/amq.topic/bindings",
     f"/api/permissions/{V}", f"/api/policies/{V}/x/y", f"/api/parameters/shovel/{V}/s/x", "/api/connections/x/y", "/api/nodes/x/y", f"/api/definitions/{V}/x", "/api/aliveness-test",
-    "/api/federation-links", f"/api/traces/{V}", "/api/stream/connections", "/api/auth/x", f"/api/vhosts/{V}/start", "/api/rebalance", "/api/feature-flags/x", "/api/users/bulk-delete/x",
+    "/api/federation-links", f"/api/traces/{V}", "/api/stream/x", "/api/auth/x", f"/api/vhosts/{V}/start", "/api/rebalance", "/api/feature-flags/x", "/api/users/bulk-delete/x",
     "/nosuch", "/nosuch/", "/img/x", "/js/nosuch.js", "/metrics", "/cli/rabbitmqadmin"])  # fmt: skip
 def test_a_path_that_no_route_has_is_a_file_that_is_not_there(api, path, login):
     """Whoever asks: files are for everybody."""

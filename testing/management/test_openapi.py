@@ -7,7 +7,9 @@ import pytest
 from scene import USER, V, asked, scene
 
 # What these routes read is not there, and cannot be made to be.
-NOTHING_THERE = {"/api/connections/{name}/sessions", "/api/queues/quorum/{vhost}/{name}/status", "/api/profile/history"}
+NOTHING_THERE = {"/api/connections/{name}/sessions", "/api/queues/quorum/{vhost}/{name}/status", "/api/profile/history",
+                 "/api/stream/connections/{vhost}/{name}", "/api/stream/connections/{vhost}/{name}/consumers", "/api/stream/connections/{vhost}/{name}/publishers",
+                 "/api/stream/publishers/{vhost}/{name}", "/api/stream/{vhost}/{name}/tracking"}
 
 
 @pytest.fixture(scope="module")

@@ -199,7 +199,6 @@ pub(crate) const SUITES: &[Suite] = &[
         r#""$PYTHON" testing/crash/datadir.py --warren "$WARREN_BIN" && "$PYTHON" testing/crash/oldfolders.py --warren "$WARREN_BIN""#,
     ),
     suite("perf", Lane::Second, r#""$PYTHON" testing/perf/check.py --warren "$WARREN_BIN" --url "$AMQP_URL""#).with(Broker::Shared),
-    // These two build with cargo, and wait while unit tests are built.
     client("rust", Lane::Second, &[], "cargo_test --skip restart"),
     client(
         "reconnect",

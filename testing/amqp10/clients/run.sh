@@ -6,8 +6,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 clients=${CACHE:?}/amqp10
 address=${AMQP_URL#*@}
 address=${address%%/*}
+# The client in Python takes a path for the name of a vhost as it stands.
 failed=0
-"$clients/venv/bin/python" python/scenario.py "$AMQP_URL" || failed=1
+"$clients/venv/bin/python" python/scenario.py "${AMQP_URL%/*}/" || failed=1
 "$clients/go.test" -test.count=1 -test.v || failed=1
 java -cp "$clients/java/*" java/Scenario.java "${address%:*}" "${address##*:}" || failed=1
 exit $failed

@@ -154,8 +154,8 @@ fn what_is_declared_on_one_node_is_on_all_and_outlives_the_leader() {
         until("all queues are on all nodes", || (0..3).all(|nth| has(broker, &format!("q{nth}"))));
         let bindings = || broker.read_metadata(|state| state.vhost(b"/").unwrap().binding_count());
         until("all bindings are on all nodes", || bindings() == 3);
-        for nth in 0..3 {
-            let own = nodes[nth].cluster.own().unwrap().0;
+        for (nth, node) in nodes.iter().enumerate() {
+            let own = node.cluster.own().unwrap().0;
             assert_eq!(home(broker, &format!("q{nth}")), own);
         }
     }

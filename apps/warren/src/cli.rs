@@ -99,7 +99,7 @@ pub struct ServerArgs {
     /// Address for other nodes; a port alone means all interfaces [default: none, or 25672 when there are seeds]
     #[arg(long, value_name = "ADDR:PORT", env = "WARREN_CLUSTER_LISTEN")]
     pub cluster_listen: Option<Listener>,
-    /// What other nodes are told to dial [default: the host of the node's name, and the port it listens on]
+    /// The address that other nodes dial [default: the host of the node's name, and the port it listens on]
     #[arg(long, value_name = "HOST:PORT", env = "WARREN_CLUSTER_ADVERTISE", value_parser = config::host_and_port)]
     pub cluster_advertise: Option<String>,
     /// Nodes of the cluster to dial, repeatable; this node may be one of them

@@ -1,4 +1,4 @@
-//! What makes this server a node among others: its name, its folder's identity, the shared secret, and the links.
+//! This server as a node among others: its name, its folder's identity, the shared secret, and the links.
 //!
 //! A server without options of a cluster gets a name and nothing else: no listener, no file, no thread.
 
@@ -56,7 +56,7 @@ fn name_on_host(options: &ClusterOptions, whole_host: &str) -> anyhow::Result<No
     NodeName::new(&name).map_err(|error| anyhow!("{error} (--node, WARREN_NODE or RABBITMQ_NODENAME)"))
 }
 
-/// What commands beside the server are to call it, if it is called anything special.
+/// The server's name for commands that run beside it, if it is not the default.
 pub(crate) fn told_name<'a>(options: &'a ClusterOptions, name: &'a NodeName) -> Option<&'a str> {
     options.node.as_deref().or_else(|| options.is_wanted().then(|| name.as_str()))
 }
@@ -73,7 +73,7 @@ impl Joined {
         &self.links
     }
 
-    /// What management shows of it.
+    /// Its state for management.
     pub(crate) fn shown(&self) -> NodePeers {
         NodePeers { peers: self.links.clone(), cluster: Some(self.cluster.clone()) }
     }

@@ -207,7 +207,7 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// What the variables say of the node among others.
+/// The variables about a node of a cluster.
 fn apply_cluster(
     env: &dyn Fn(&str) -> Option<String>,
     cluster: &mut ClusterOptions,

@@ -191,7 +191,7 @@ struct Welcome<'a> {
     random: &'a Arc<dyn Random>,
 }
 
-/// What closes listeners, and their tasks.
+/// The handle that closes listeners and their tasks.
 struct Accepting<'a> {
     gates: &'a mut Vec<Gate>,
     tasks: &'a mut Vec<JoinHandle<()>>,

@@ -41,7 +41,7 @@ pub trait ConnectionControl: Send + Sync {
     fn wake(&self);
     /// What is known about the connection now.
     fn info(&self) -> ConnectionInfo;
-    /// What listings call its protocol.
+    /// The name of its protocol in listings.
     fn protocol(&self) -> &'static str {
         self.info().protocol
     }
@@ -124,7 +124,7 @@ pub struct ConnectionInfo {
     pub user_provided_name: Option<String>,
     /// The name that a client of AMQP 1.0 gives itself.
     pub container_id: Option<String>,
-    /// What only connections of MQTT have.
+    /// Fields that only connections of MQTT have.
     pub mqtt: Option<MqttInfo>,
     /// Client properties as a raw AMQP field table.
     pub client_properties: Vec<u8>,
@@ -138,7 +138,7 @@ pub struct ConnectionInfo {
     pub tls: Option<Arc<TlsSession>>,
 }
 
-/// What listings show of connections of MQTT alone.
+/// Columns that only connections of MQTT have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MqttInfo {
     /// The session began with this connection, or ends with it.
@@ -147,7 +147,7 @@ pub struct MqttInfo {
     pub exchange: String,
     /// Messages of QoS 1 and 2 on the way to the client, at most.
     pub prefetch: u16,
-    /// Those that are on their way.
+    /// Messages that are on their way.
     pub unacknowledged: usize,
     /// Publishes of QoS 1 and 2 that are not answered yet.
     pub unconfirmed: usize,
@@ -377,7 +377,7 @@ impl Connections {
         drop(left);
     }
 
-    /// What connections have counted by protocol, and what is `gone`.
+    /// Counts of connections by protocol, and those of connections that are `gone`.
     pub(crate) fn totals_by_protocol(&self, gone: &Mutex<ByProtocol>) -> ByProtocol {
         let open = self.open.read();
         // A connection is in one of the two places as long as the lock is held.

@@ -84,7 +84,7 @@ impl AddAssign<&ConnectionTotals> for ConnectionTotals {
     }
 }
 
-/// What connections have done, by the protocol that listings show.
+/// Counts of connections, by the protocol that listings show.
 pub type ByProtocol = BTreeMap<&'static str, ConnectionTotals>;
 
 /// What has come and gone on the node.

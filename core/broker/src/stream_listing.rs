@@ -1,4 +1,4 @@
-//! What listings show of the stream protocol's publishers and consumers.
+//! Rows of the stream protocol's publishers and consumers in listings.
 
 /// A publisher of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,9 +11,9 @@ pub struct StreamPublisher {
     pub reference: String,
     /// Entries that came.
     pub published: u64,
-    /// Those of them that were confirmed.
+    /// Messages that were confirmed.
     pub confirmed: u64,
-    /// Those of them that were refused.
+    /// Messages that were refused.
     pub errored: u64,
 }
 

@@ -241,7 +241,7 @@ impl Broker {
         }
     }
 
-    /// What the creation and the deletion of all parts need.
+    /// Permissions for the creation and the deletion of all parts.
     fn may_manage<'a>(
         &self,
         principal: &Principal,

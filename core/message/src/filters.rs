@@ -20,9 +20,9 @@ pub use sql::{Sql, SqlError};
 /// Which messages a client wants.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Filter {
-    /// Those that fit all of these; at most one per section.
+    /// Messages that fit all of these; at most one per section.
     Properties(Vec<PropertyFilter>),
-    /// Those for which an expression is true.
+    /// Messages for which an expression is true.
     Sql(Sql),
 }
 

@@ -46,7 +46,7 @@ fn differences<'m, K: Ord, V: PartialEq>(
     one.keys().chain(other.keys()).filter(|key| one.get(key) != other.get(key)).collect()
 }
 
-/// What identifies a binding: its ends as they are now, key and arguments.
+/// The identity of a binding: its ends as they are now, key and arguments.
 fn identity(binding: &Binding) -> (u64, u64, Vec<u8>) {
     let destination = match &binding.destination {
         crate::Destination::Queue(queue) => queue.id.0,
@@ -59,7 +59,7 @@ fn identity(binding: &Binding) -> (u64, u64, Vec<u8>) {
     (binding.source.id.0, destination, rest)
 }
 
-/// What goes from a vhost.
+/// Things that leave a vhost.
 fn leave(old: &Vhost, new: Option<&Vhost>, changes: &mut Vec<Change>) {
     let kept: BTreeSet<_> =
         new.iter().flat_map(|vhost| vhost.bindings_unsorted()).map(|binding| identity(binding)).collect();
@@ -80,7 +80,7 @@ fn leave(old: &Vhost, new: Option<&Vhost>, changes: &mut Vec<Change>) {
     }
 }
 
-/// What comes to a vhost, or changes in it.
+/// Things that a vhost gains, or that change in it.
 fn arrive(old: Option<&Vhost>, new: &Vhost, changes: &mut Vec<Change>) {
     let name: VhostName = new.name().clone();
     match old {

@@ -370,11 +370,11 @@ record! {
     pub struct NodeRow {
         /// Its name, such as `rabbit@host`.
         pub name: Box<str>,
-        /// What its data directory is known by: one whose disk was lost has another one.
+        /// The identity of its data directory: one whose disk was lost has another one.
         pub data_id: [u8; 16],
         /// Its present start: grows with each.
         pub life: u32,
-        /// What the process of its present start drew: a start that asks twice gets one life.
+        /// The number that the process of its present start drew: a start that asks twice gets one life.
         pub nonce: u64,
         /// Its proposals of this life up to this number were applied.
         pub answered: u64,

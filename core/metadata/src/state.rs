@@ -48,7 +48,7 @@ impl Ids {
     }
 }
 
-/// Who is a member.
+/// The members.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
     pub(crate) rows: BTreeMap<u16, NodeRow>,

@@ -20,7 +20,7 @@ record! {
         pub life: u32,
         /// Which proposal of this life; from 1, without gaps.
         pub request: u64,
-        /// What it proposes; nothing, when it only wants to know that all before is applied.
+        /// Its proposals; none, when it only wants to know that all before is applied.
         pub entry: Option<Entry>,
     }
 
@@ -28,7 +28,7 @@ record! {
     pub struct AddNode {
         /// Its name.
         pub name: Box<str>,
-        /// What its data directory is known by.
+        /// The identity of its data directory.
         pub data_id: [u8; 16],
     }
 
@@ -36,7 +36,7 @@ record! {
     pub struct BeginLife {
         /// Its number.
         pub node: u16,
-        /// What its data directory is known by.
+        /// The identity of its data directory.
         pub data_id: [u8; 16],
         /// Drawn by the process.
         pub nonce: u64,
@@ -83,7 +83,7 @@ impl ClusterStep {
     }
 }
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Debug)]
 pub enum Stepped {
     /// A proposal was applied, or refused by the machine.
@@ -320,7 +320,7 @@ mod tests {
             let mut back = State::decode_snapshot(&bytes).unwrap();
             prop_assert_eq!(snapshot(&back), bytes);
             prop_assert!(state.changes_to(&back).is_empty());
-            // What is declared next gets the same identifiers.
+            // The next declaration gets the same identifiers.
             for state in [&mut state, &mut back] {
                 propose(state, (1, 1), 2, crate::testing::add_vhost("next"));
                 propose(state, (1, 1), 3, queue("next", false, None));

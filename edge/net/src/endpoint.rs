@@ -1,4 +1,4 @@
-//! What a listener does with a socket before a protocol session gets it: PROXY header, TLS, WebSocket, under one deadline.
+//! The steps of a listener before a protocol session gets the socket: PROXY header, TLS, WebSocket, under one deadline.
 
 use std::io;
 use std::net::SocketAddr;

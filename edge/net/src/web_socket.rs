@@ -26,7 +26,7 @@ const WRITE_BYTES_MAX: usize = 64 * 1024;
 /// A message on its way out, its header, and answers to pings.
 const OUTPUT_BYTES_MAX: usize = WRITE_BYTES_MAX + 16 * 1024;
 
-/// What a listener asks of those who want a WebSocket.
+/// A listener's conditions for a WebSocket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebSocketOptions {
     /// The path of their request: `/ws`.
@@ -42,7 +42,7 @@ pub struct WebSocketOptions {
 /// The bytes in the binary messages of a WebSocket.
 pub(crate) struct WebSocket<S> {
     messages: WebSocketStream<S>,
-    /// What is left of the latest message.
+    /// The rest of the latest message.
     unread: Bytes,
 }
 

@@ -1,4 +1,4 @@
-//! What all threads of a run count together.
+//! Counters that all threads of a run share.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -48,7 +48,7 @@ pub(crate) struct StreamOptions {
     /// The filter value of all messages
     #[arg(long)]
     pub(crate) filter_value: Option<String>,
-    /// What consumers filter by
+    /// Filter values of consumers
     #[arg(long, value_delimiter = ',')]
     pub(crate) filter_values: Vec<String>,
     /// Limit of the streams' bytes

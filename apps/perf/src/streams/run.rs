@@ -27,7 +27,7 @@ pub(crate) fn run(options: &StreamOptions) -> Result<ExitCode> {
     if !options.predeclared {
         let arguments = pairs([("max-length-bytes", options.max_length_bytes.as_str())]);
         for stream in &options.streams {
-            // What an earlier run has left.
+            // An earlier run may have left a stream.
             let _not_there = control.request(Delete { stream }, |_| ());
             control.request(Create { stream, arguments: arguments.as_list() }, |_| ())?;
         }

@@ -1,4 +1,4 @@
-//! What names this data folder for ever. A node whose disk was lost comes back with another one.
+//! The lasting identity of this data folder. A node whose disk was lost comes back with another one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};

@@ -22,7 +22,7 @@ pub struct ClusterOptions {
     pub advertise: Option<String>,
     /// `HOST:PORT` of nodes. Default none.
     pub seeds: Vec<String>,
-    /// What finds nodes. Default [`Discovery::ClassicConfig`].
+    /// The way to find nodes. Default [`Discovery::ClassicConfig`].
     pub discovery: Discovery,
     /// Names of nodes. Default none.
     pub nodes: Vec<String>,
@@ -34,7 +34,7 @@ pub struct ClusterOptions {
     pub tls: Switch,
 }
 
-/// What finds the other nodes.
+/// The way to find the other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Discovery {
     /// Names in the configuration.

@@ -19,14 +19,14 @@ pub const FRAME_BYTES_MAX: usize = HEAD_BYTES + PAYLOAD_BYTES_MAX;
 /// Bytes of a payload at most before the other side has proven that it has the secret.
 pub const HELLO_BYTES_MAX: usize = 1024;
 
-/// What stands before a payload.
+/// The header before a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Bytes of the payload.
     pub length: usize,
     /// Checksum of what follows it.
     pub crc: u32,
-    /// What the payload is.
+    /// The kind of the payload.
     pub kind: u8,
     /// For later versions.
     pub flags: u8,
@@ -112,12 +112,12 @@ pub fn write_frame(kind: u8, payload: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(payload);
 }
 
-/// What [`parse_frame`] found at the front of a buffer.
+/// The result of [`parse_frame`] on the front of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed<'a> {
     /// A whole frame whose checksum is right.
     Complete {
-        /// What the payload is.
+        /// The kind of the payload.
         kind: u8,
         /// Borrowed from the buffer.
         payload: &'a [u8],

@@ -13,7 +13,7 @@ pub const PROOF_BYTES: usize = 32;
 /// Neighbours in one message at most.
 pub const NEIGHBOURS_MAX: usize = 256;
 
-/// What every hello begins with: who dials the wrong port is refused at once.
+/// The first bytes of every hello: a client that dials the wrong port is refused at once.
 const MAGIC: [u8; 8] = *b"WarrenLk";
 
 /// The links' own kinds of frames.
@@ -69,7 +69,7 @@ pub struct Auth {
     pub proof: [u8; PROOF_BYTES],
 }
 
-/// What becomes of a connection.
+/// The fate of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Verdict {

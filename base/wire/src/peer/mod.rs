@@ -1,4 +1,4 @@
-//! What the nodes of a cluster say to each other: frames, and the messages that belong to the links themselves.
+//! The conversation of the nodes of a cluster: frames, and the messages that belong to the links themselves.
 //!
 //! Numbers are big endian. Frames of kinds from [`FIRST_FOREIGN_KIND`] on are opaque here. Refuses to know secrets and proofs: whoever
 //! has a secret computes over the bytes of both [`Hello`]s as they were sent.

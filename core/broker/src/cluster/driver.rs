@@ -26,7 +26,7 @@ use crate::foundation::Foundation;
 
 /// Between ticks of the group.
 const TICK: Duration = Duration::from_millis(100);
-/// What is asked for is asked for again after so long.
+/// A question is repeated after so long.
 const AGAIN: Duration = Duration::from_secs(1);
 /// A turn's steps become entries of about so many bytes.
 const ENTRY_BYTES: usize = 512 << 10;
@@ -39,7 +39,7 @@ pub(super) struct Linked {
     pub(super) standing: Standing,
 }
 
-/// What the thread has.
+/// The state of the thread.
 pub(super) struct Driver {
     pub(super) shared: Arc<Shared>,
     pub(super) foundation: Foundation,

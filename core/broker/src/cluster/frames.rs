@@ -1,4 +1,4 @@
-//! What the metadata of several nodes say to each other, as bytes, and messages longer than a frame in pieces. Integers are big-endian.
+//! Messages between the metadata of several nodes, as bytes, and messages longer than a frame in pieces. Integers are big-endian.
 //! Bytes come from nodes that have proven the secret; what cannot be read is refused all the same.
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use super::peers::{DataId, FIRST_KIND, Lane};
 pub(crate) const GROUP: u8 = FIRST_KIND;
 /// A piece of steps of the metadata for the leader to propose.
 pub(crate) const FORWARD: u8 = FIRST_KIND + 1;
-/// What the sender is: [`Standing`].
+/// The state of the sender: [`Standing`].
 pub(crate) const STANDING: u8 = FIRST_KIND + 2;
 /// A node asks to become a member.
 pub(crate) const JOIN: u8 = FIRST_KIND + 3;
@@ -34,7 +34,7 @@ const IS_LAST: u8 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ClusterId(pub [u8; 16]);
 
-/// What a node says of itself when a link comes up, and when it changes.
+/// A node's description of itself, sent when a link comes up and when it changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// The cluster it is a member of, and its number there.

@@ -25,7 +25,7 @@ struct Inner {
     cut: BTreeSet<(NodeName, NodeName)>,
     /// Directions in which nothing arrives, though the link is up.
     stalled: BTreeSet<(NodeName, NodeName)>,
-    /// What has been sent and has not arrived: by sender, receiver and lane.
+    /// Frames that were sent and have not arrived: by sender, receiver and lane.
     way: BTreeMap<(NodeName, NodeName, Lane), VecDeque<(u8, Bytes)>>,
     next_epoch: u64,
 }
@@ -37,7 +37,7 @@ struct Node {
     links: BTreeMap<NodeName, Epoch>,
 }
 
-/// What is to be told when no lock is held.
+/// Answers to send when no lock is held.
 enum News {
     Up(Arc<dyn PeerEvents>, PeerIdentity, Epoch),
     Down(Arc<dyn PeerEvents>, NodeName, Epoch, DownReason),

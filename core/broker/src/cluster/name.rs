@@ -16,7 +16,7 @@ pub struct NodeName(Arc<str>);
 pub struct WrongNodeName {
     /// What was given; its first bytes when it is too long.
     pub name: String,
-    /// What is wrong with it.
+    /// Its fault.
     pub reason: &'static str,
 }
 
@@ -50,7 +50,7 @@ impl NodeName {
         &self.0
     }
 
-    /// What stands behind the `@`.
+    /// The part behind the `@`.
     #[must_use]
     pub fn host(&self) -> &str {
         self.0.split_once('@').map_or("", |(_, host)| host)

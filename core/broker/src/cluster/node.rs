@@ -52,12 +52,12 @@ pub struct ViewedMember {
     pub is_voter: bool,
 }
 
-/// What a node knows of its cluster.
+/// A node's view of its cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
     /// Its own number; 0 before it has one.
     pub own: u16,
-    /// Who leads the metadata. None: changes wait.
+    /// The leader of the metadata. None: changes wait.
     pub leader: Option<u16>,
     /// The leader's term.
     pub term: u64,
@@ -88,12 +88,12 @@ impl View {
     }
 }
 
-/// What a person asks of the cluster.
+/// An operator's request to the cluster.
 pub(super) enum Ask {
     Forget(NodeName),
 }
 
-/// What comes to the thread.
+/// Events of the thread.
 pub(super) enum Event {
     Up(PeerIdentity),
     Down(NodeName),
@@ -119,7 +119,7 @@ struct Standing {
     failure: Option<String>,
 }
 
-/// What the thread shares with others.
+/// The state that the thread shares with others.
 pub(super) struct Shared {
     pub(super) timeout: Duration,
     /// Queues of other nodes.
@@ -262,7 +262,7 @@ impl Cluster {
         }
     }
 
-    /// What this node knows of the cluster.
+    /// This node's view of the cluster.
     #[must_use]
     pub fn view(&self) -> Arc<View> {
         self.0.shared.standing.lock().view.clone()
@@ -345,7 +345,7 @@ impl Cluster {
 }
 
 impl Cluster {
-    /// What a node says of its alarms.
+    /// A node's alarms.
     fn note_short(&self, name: &NodeName, is_short: (bool, bool)) {
         let mut short = self.0.short.lock();
         let was = short.get(name).copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What this node has proposed and has not seen applied: numbered, in order, sent again to each new leader. The machine takes each number
+//! Proposals of this node that it has not seen applied: numbered, in order, sent again to each new leader. The machine takes each number
 //! once, so that nothing is done twice or out of order, whatever is sent how often.
 
 use std::collections::VecDeque;
@@ -17,15 +17,15 @@ use crate::refused::Refused;
 /// A follower sends again what is not applied after so long: frames may be refused on the way.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Who only wants to know what is committed waits no longer.
+/// The longest wait of a node that only asks for the commit index.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(5);
 
 struct Waiting {
     request: u64,
-    /// What is asked for; `None` when nobody waits for it any more, or nothing was asked but to be told.
+    /// The question; `None` when nobody waits for it any more, or nothing was asked but to be told.
     entry: Option<Entry>,
     told: Option<Told>,
-    /// What it is refused with when it has waited too long.
+    /// The refusal when it has waited too long.
     text: Box<str>,
     deadline: Monotonic,
 }
@@ -104,7 +104,7 @@ impl Outgoing {
         self.sent += count;
     }
 
-    /// Who is to be told of a step that is about to be applied.
+    /// The receiver of the answer to a step that is about to be applied.
     pub(super) fn answered(&mut self, step: &ClusterStep, (node, life): (u16, u32)) -> Option<Told> {
         let ClusterStep::Proposed(proposed) = step else { return None };
         let is_own = (proposed.node, proposed.life) == (node, life);
@@ -147,7 +147,7 @@ impl Outgoing {
     }
 }
 
-/// What RabbitMQ answers where the metadata store has no majority.
+/// RabbitMQ's answer where the metadata store has no majority.
 fn timed_out(command: &Command, node: &NodeName) -> String {
     let name = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
     match command {

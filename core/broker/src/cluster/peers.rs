@@ -40,7 +40,7 @@ pub struct VersionRange {
     pub max: u16,
 }
 
-/// Who a node is. Proven by the shared secret before anybody hears of it.
+/// A node's identity. The shared secret proves it before anybody hears of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerIdentity {
     /// As its clients see it.
@@ -49,7 +49,7 @@ pub struct PeerIdentity {
     pub data_id: DataId,
     /// Its start: a later start of the same folder has a larger number.
     pub life: u32,
-    /// What it can speak.
+    /// The versions that it speaks.
     pub versions: VersionRange,
 }
 
@@ -116,7 +116,7 @@ impl fmt::Display for DownReason {
     }
 }
 
-/// What each node tells each other one with its liveness frames, four times a second.
+/// The content of liveness frames, which each node sends to each other one four times a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Vitals {
     /// The memory alarm is raised.
@@ -136,7 +136,7 @@ pub struct Vitals {
 /// A node that the links know of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerStatus {
-    /// Who it is; of a node that is down, who it was.
+    /// The node's identity; of a node that is down, its last one.
     pub identity: PeerIdentity,
     /// `HOST:PORT` where it is dialled.
     pub address: String,
@@ -155,7 +155,7 @@ pub struct LinkStatus {
     pub answered_ms: u64,
     /// The last round trip, microseconds; 0 before the first one.
     pub round_trip_us: u64,
-    /// What it has said last.
+    /// Its latest news.
     pub vitals: Vitals,
     /// By lane, in the order of [`Lane::ALL`].
     pub lanes: [LaneStatus; 3],
@@ -180,7 +180,7 @@ pub struct LaneStatus {
 
 /// The other nodes, as the broker reaches them. All calls return at once.
 pub trait Peers: Send + Sync {
-    /// Who this node is.
+    /// This node's identity.
     fn own(&self) -> &PeerIdentity;
 
     /// Queues a frame. What was taken goes out in order, or the link ends.
@@ -221,12 +221,12 @@ pub trait PeerEvents: Send + Sync {
     /// A lane that refused a frame as full is half empty again.
     fn drained(&self, _to: &NodeName, _lane: Lane) {}
 
-    /// What to tell the others of this node; asked four times a second.
+    /// The news of this node for the others; asked four times a second.
     fn vitals(&self) -> Vitals {
         Vitals::default()
     }
 
-    /// What a peer says of itself.
+    /// A peer's description of itself.
     fn heard(&self, _from: &NodeName, _vitals: &Vitals) {}
 }
 

@@ -211,7 +211,7 @@ fn power_cuts_on_all_nodes_lose_nothing_that_was_answered_and_end_what_lives_own
     declare(&brokers[1], &users[1], "kept").unwrap();
     declare_as(&brokers[2], &users[2], "exclusive", true).unwrap();
     until("an exclusive queue is known everywhere", || has(&brokers[0], "exclusive"));
-    // What a power cut leaves is decided now; what the nodes write afterwards is on other disks.
+    // The contents after a power cut are decided now; what the nodes write afterwards is on other disks.
     let left = [0, 1, 2].map(|nth| disks[nth].fork());
     (0..3).for_each(|nth| left[nth].crash(nth as u64));
     for nth in 0..3 {
@@ -343,7 +343,7 @@ fn a_queue_is_used_from_other_nodes_as_if_it_lived_there() {
             &[queues::SettleRun { consumer: Some(id), first: *seq, count: 1 }],
         );
     }
-    // What was acked has arrived when a later question is answered.
+    // An ack has arrived when a later question is answered.
     queue.counts().wait().unwrap();
     // The link ends: the rest goes back, the consumer hears of it.
     world.net.cut(&name(0), &name(1));

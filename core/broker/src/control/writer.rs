@@ -202,7 +202,7 @@ impl Writer {
     }
 }
 
-/// What is read from the folder of a node alone.
+/// The contents of the folder of a node alone.
 struct Loaded {
     state: State,
     log: Log,

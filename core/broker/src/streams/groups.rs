@@ -11,11 +11,11 @@ use stdx::ConnectionId;
 
 /// A connection with consumers in groups.
 pub trait GroupMember: Send + Sync {
-    /// What one of its subscriptions is to become. Called under the lock of all groups: it puts that down, and wakes somebody.
+    /// The wanted state of one of its subscriptions. Called under the lock of all groups: it puts that down, and wakes somebody.
     fn told(&self, subscription: u8, news: GroupNews);
 }
 
-/// What a member is to become.
+/// The wanted state of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupNews {
     /// The active one.
@@ -51,7 +51,7 @@ pub struct GroupJoin<'a> {
     pub connection_name: Arc<str>,
     /// Its subscription.
     pub subscription: u8,
-    /// Who is told.
+    /// The receiver of the answer.
     pub member: Arc<dyn GroupMember>,
 }
 

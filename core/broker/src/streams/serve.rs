@@ -34,7 +34,7 @@ pub(super) struct Consumer {
     unreadable: u64,
 }
 
-/// What makes messages of entries, for the consumer's protocol.
+/// A reader that makes messages of entries, for the consumer's protocol.
 enum Converter {
     Amqp091(FromStream),
     Amqp10(AsStored),
@@ -249,7 +249,7 @@ impl Consumer {
                     let streamed = self.converter.message(sections, offset);
                     bytes += self.run.add(data, streamed, offset, at);
                 }
-                // What was handed out before ends here, or that is said by what is in the run.
+                // An earlier delivery ends here, or that is said by what is in the run.
                 None if self.run.items.is_empty() => (cursor.at, cursor.offset) = (at, offset),
                 None => self.run.items.last_mut().expect("it is not empty").behind = (at, offset),
             }

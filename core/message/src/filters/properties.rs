@@ -8,7 +8,7 @@ use super::{Message, is_described_as};
 /// Most fields of one filter.
 const FIELDS_MAX: usize = 16;
 
-/// What the fields of one section have to be.
+/// The conditions on the fields of one section.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PropertyFilter {
     section: Section,
@@ -21,7 +21,7 @@ enum Section {
     ApplicationProperties,
 }
 
-/// What a field has to be.
+/// The condition on a field.
 #[derive(Clone, Debug, PartialEq)]
 enum Wanted {
     Anything,

@@ -20,7 +20,7 @@ pub(crate) struct Returns {
     exceeding: BTreeSet<MessageSeq>,
     /// How often each message that ever came back did so.
     counts: BTreeMap<MessageSeq, Counts>,
-    /// What consumers have annotated messages with when they gave them back, see [`message::amqp10::merged`]. In memory only.
+    /// Annotations that consumers gave to messages that they gave back, see [`message::amqp10::merged`]. In memory only.
     annotations: BTreeMap<MessageSeq, Box<[u8]>>,
 }
 
@@ -72,7 +72,7 @@ impl Returns {
         }
     }
 
-    /// What a message is annotated with.
+    /// The annotations of a message.
     pub(crate) fn annotations(&self, seq: MessageSeq) -> &[u8] {
         self.annotations.get(&seq).map_or(&[], |entries| entries)
     }

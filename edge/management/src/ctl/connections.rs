@@ -114,7 +114,7 @@ const MQTT_COLUMNS: &[Column<Connection>] = &[
     ("peer_host", |(_, it, _)| it.peer_host.as_str().into()),
 ];
 
-/// What connections of MQTT have in common with others.
+/// Fields that connections of MQTT share with others.
 const MQTT_COLUMNS_OF_ALL: &[&str] = &[
     "peer_port",
     "pid",

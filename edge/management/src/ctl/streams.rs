@@ -1,4 +1,4 @@
-//! What connects by the stream protocol, groups of its consumers, super streams, stored offsets.
+//! Connections of the stream protocol, groups of its consumers, super streams, stored offsets.
 
 use std::sync::Arc;
 

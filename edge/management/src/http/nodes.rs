@@ -71,7 +71,7 @@ fn nodes(call: &Call) -> Answer {
     listing::of_values(call, all.collect())
 }
 
-/// What this node knows of another one.
+/// This node's knowledge of another node.
 fn short_object(member: &Member) -> Value {
     json!({"name": member.name, "type": "disc", "running": member.is_running})
 }

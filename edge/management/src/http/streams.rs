@@ -1,4 +1,4 @@
-//! What connects by the stream protocol: connections, publishers, consumers; super streams, and what streams keep by name.
+//! Users of the stream protocol: connections, publishers, consumers; super streams, and what streams keep by name.
 
 use std::borrow::Cow;
 

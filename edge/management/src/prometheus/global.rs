@@ -22,7 +22,7 @@ const QUEUES: &str = ",queue_type=\"rabbit_classic_queue\"";
 /// Further labels of the rest.
 const NONE: &str = "";
 
-/// What is counted, and its labels beside the protocol.
+/// The counters, and their labels beside the protocol.
 const PASSED: &[(Metric<TrafficTotals>, &str)] = &[
     (counter("messages_received_total", "Messages from publishers", |it| it.published as f64), NONE),
     (

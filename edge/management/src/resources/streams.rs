@@ -1,4 +1,4 @@
-//! What the stream protocol brings to streams: super streams to be created, names under which offsets and publishing ids are kept.
+//! The stream protocol's additions to streams: super streams to be created, names under which offsets and publishing ids are kept.
 
 use std::future::Future;
 use std::pin::pin;

@@ -33,7 +33,7 @@ const LOOK_UP_INTERVAL: Duration = Duration::from_secs(10);
 pub(super) struct Dials(Mutex<HashMap<String, Dial>>);
 
 struct Dial {
-    /// Who was there last.
+    /// The consumer that was there last.
     name: Option<NodeName>,
     /// An operator has named it; what others have told gives way to it.
     is_configured: bool,

@@ -8,7 +8,7 @@ use wire::peer::{HEAD_BYTES, Head, Kind, write_frame};
 /// The next frame. Nothing is allocated for a payload larger than allowed.
 ///
 /// # Errors
-/// Those of the socket; [`io::ErrorKind::InvalidData`] when the frame is too large or damaged.
+/// The socket's errors; [`io::ErrorKind::InvalidData`] when the frame is too large or damaged.
 pub(super) async fn read_frame(
     reader: &mut (impl AsyncRead + Unpin),
     payload_max: usize,

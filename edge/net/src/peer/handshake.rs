@@ -20,7 +20,7 @@ use super::frames::{invalid, read_frame, send_frame};
 use super::secret::{Hellos, LinkSecret, Side};
 use super::transport::Transport;
 
-/// What this node says of itself.
+/// This node's description of itself.
 pub(super) struct Own {
     pub(super) identity: PeerIdentity,
     /// `HOST:PORT` where it wants to be dialled.
@@ -163,7 +163,7 @@ impl Own {
         Ok(Greeted { peer, address, instance, lane, link, transport })
     }
 
-    /// What a hello says, unless it can be nobody's that this node could be connected with.
+    /// The content of a hello, unless this node cannot be connected with its sender.
     fn examine(&self, hello: &Hello<'_>) -> Result<(PeerIdentity, String, u64), Verdict> {
         let own = &self.identity;
         if hello.instance == self.instance {

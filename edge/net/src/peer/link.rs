@@ -20,7 +20,7 @@ use super::transport::{Reader, Transport};
 
 /// How often a sign of life goes out.
 const SIGN_INTERVAL: Duration = Duration::from_millis(250);
-/// Who is silent for so long is down.
+/// A peer that is silent for so long is down.
 const SILENCE_MS: u64 = 1_000;
 /// Whose connection takes nothing for so long is down.
 const STUCK_MS: u64 = 5_000;
@@ -29,7 +29,7 @@ const LATE: Duration = Duration::from_millis(400);
 /// How many signs of life lie between two lists of nodes.
 const SIGNS_PER_LIST: u32 = 20;
 
-/// What the tasks of a link need of their surroundings.
+/// The surroundings of a link's tasks.
 pub(super) struct Surroundings {
     pub(super) events: Arc<dyn PeerEvents>,
     pub(super) clock: Arc<dyn Clock>,
@@ -55,7 +55,7 @@ pub(super) struct Link {
     gone: watch::Sender<bool>,
 }
 
-/// What signs of life have told.
+/// The news from signs of life.
 #[derive(Clone, Copy, Default)]
 struct Pulse {
     /// The peer's clock in its last sign, microseconds, and when that came by ours.

@@ -36,9 +36,9 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 /// How a node is linked.
 #[derive(Clone, Debug)]
 pub struct LinksOptions {
-    /// Who it is.
+    /// The node's identity.
     pub own: PeerIdentity,
-    /// What all nodes share.
+    /// The state that all nodes share.
     pub secret: LinkSecret,
     /// Where it listens: the first address that can be bound.
     pub listen: Vec<SocketAddr>,

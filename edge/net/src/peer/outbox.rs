@@ -1,4 +1,4 @@
-//! What waits to go out on one lane of a link, and the task that sends it.
+//! The output of one lane of a link, and the task that sends it.
 
 use std::collections::VecDeque;
 use std::io;

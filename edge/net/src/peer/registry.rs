@@ -38,7 +38,7 @@ impl Registry {
         Epoch(self.last_epoch.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// What becomes of a new connection, by the node that decides. After a welcome others are refused until it is up or [`Self::abandon`]ed.
+    /// The fate of a new connection, by the node that decides. After a welcome others are refused until it is up or [`Self::abandon`]ed.
     pub(super) fn admit(&self, peer: &PeerIdentity, instance: u64, now_ms: u64) -> Verdict {
         let mut nodes = self.nodes.write();
         if !nodes.contains_key(&peer.name) && nodes.len() >= NODES_MAX {

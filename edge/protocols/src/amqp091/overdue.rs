@@ -62,7 +62,7 @@ impl Deliveries {
         })
     }
 
-    /// What a source has delivered on a channel and nobody has settled.
+    /// Deliveries of a source on a channel that nobody has settled.
     fn unacked_from(&self, channel: u16, source: u32) -> Vec<MessageSeq> {
         let output = self.channels().find(|(number, _)| *number == channel);
         let entries = output.into_iter().flat_map(|(_, output)| output.unacked.iter());

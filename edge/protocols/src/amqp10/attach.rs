@@ -32,7 +32,7 @@ const OUTCOMES: &[&str] =
     &["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"];
 const TEMPORARY_QUEUE: &str = "temporary-queue";
 const VOLATILE_QUEUE: &str = "rabbitmq:volatile-queue";
-/// What links that receive from streams offer (AMQP Filter Expressions 1.0, section 2.2).
+/// Capabilities of links that receive from streams (AMQP Filter Expressions 1.0, section 2.2).
 const FILTERS: &[&str] = &["AMQP_FILTEX_PROP_V1_0", "AMQP_FILTEX_SQL_V1_0"];
 
 /// Where a link that receives gets its messages, and what its answer says of the source.
@@ -193,7 +193,7 @@ impl Running {
         Ok(())
     }
 
-    /// What lists say of a link on which the client sends.
+    /// The row of a link on which the client sends.
     fn listed_inlet(&self, attach: &Attach<'_>, address: Option<&str>, place: usize) -> Arc<Listed> {
         let listed = Listed {
             name: shown(attach.name),

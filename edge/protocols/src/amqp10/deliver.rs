@@ -41,7 +41,7 @@ pub(crate) struct Outlet {
     pub(crate) limit: u32,
     /// The client wants to know where its link is.
     pub(crate) echo: bool,
-    /// What the client was told of it being the active consumer of its queue.
+    /// Whether the client was told that it is the active consumer of its queue.
     is_active: Option<bool>,
     /// The attach is answered.
     pub(crate) announced: bool,

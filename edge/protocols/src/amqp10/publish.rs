@@ -257,7 +257,7 @@ impl Running {
     }
 }
 
-/// What a client is told when the queue of its link is gone.
+/// The error for a client whose link has lost its queue.
 pub(super) fn deleted(queue: &[u8], vhost: &str) -> String {
     format!("queue '{}' in vhost '{vhost}' was deleted", String::from_utf8_lossy(queue))
 }

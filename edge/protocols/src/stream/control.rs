@@ -29,7 +29,7 @@ pub(crate) struct Control {
     pub(crate) delivered: Counter,
     pub(crate) received: Moved,
     pub(crate) sent: Moved,
-    /// What subscriptions are to become.
+    /// The wanted states of subscriptions.
     news: Mutex<Vec<(u8, GroupNews)>>,
     has_news: AtomicBool,
     close_wanted: AtomicBool,
@@ -64,7 +64,7 @@ impl Control {
         self.close_reason.lock().take()
     }
 
-    /// What subscriptions are to become, in order.
+    /// The wanted states of subscriptions, in order.
     pub(crate) fn take_news(&self) -> Vec<(u8, GroupNews)> {
         if !self.has_news.swap(false, Ordering::AcqRel) {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! What publishers and consumers have counted, for listings. Written by the connection's task, read by others.
+//! Counts of publishers and consumers, for listings. Written by the connection's task, read by others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

@@ -6,7 +6,7 @@ use wire::stream::ResponseCode;
 /// Why a connection ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct End {
-    /// What the client is told.
+    /// The text for the client.
     pub(crate) code: ResponseCode,
     /// For the log.
     pub(crate) text: String,

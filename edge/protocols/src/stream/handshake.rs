@@ -31,7 +31,7 @@ pub(crate) fn note_client(properties: &PeerProperties<'_>, info: &mut Connection
     info.user_provided_name = name.filter(|name| name.len() <= NAME_BYTES_MAX).map(str::to_owned);
 }
 
-/// What the server says of itself.
+/// The server's description of itself.
 pub(crate) fn server_properties(settings: &Settings, cluster_name: &str) -> ListBuf {
     ListBuf::of([
         ("cluster_name", cluster_name),

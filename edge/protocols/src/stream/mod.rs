@@ -3,7 +3,7 @@
 //! Principal type: [`Session`], one connection. Publishers append entries to the files of their streams as they came, and subscriptions
 //! read chunks of them as they are stored; no queue's cell is on either way. The way of a frame: `session.rs` (phases) → `running.rs` →
 //! `publish.rs`, `consume.rs` or `streams.rs`. Confirms and deliveries are written by the connection's own task, which commits wake.
-//! What waits for the broker is written as futures that the session polls.
+//! Steps that wait for the broker are futures that the session polls.
 
 mod confirms;
 mod consume;

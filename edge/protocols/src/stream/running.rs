@@ -21,7 +21,7 @@ use super::settings::Settings;
 use crate::Now;
 use crate::outbox::{Outbox, OutputBytes};
 
-/// What a frame leads to.
+/// The reaction to a frame.
 pub(crate) enum Next {
     Took,
     /// Nothing more is read before this is answered.

@@ -95,7 +95,7 @@ impl Phase {
     }
 }
 
-/// What a request waits for: its answer.
+/// The answer that a request waits for.
 pub(crate) type Wait = Pin<Box<dyn Future<Output = (u32, Response<'static>)> + Send>>;
 
 /// One connection of the stream protocol, server side.

@@ -1,4 +1,4 @@
-//! What goes wrong: nodes die, disks rot, links are cut or reset. Knows no operator, and judges nothing.
+//! Faults: nodes die, disks rot, links are cut or reset. Knows no operator, and judges nothing.
 
 use multiraft::{Apply, Group, RaftRs, Recovery, RecoveryError, ReplicaId};
 

@@ -91,7 +91,7 @@ fn confirmed_commands_survive_crashes_partitions_and_changes_of_members() {
     }
 }
 
-/// What has to happen at least so often in a hundred histories.
+/// Events that have to happen at least so often in a hundred histories.
 const EVENTS: [(&str, u64); 12] = [
     ("a leader is elected", 500),
     ("a state is captured", 50),

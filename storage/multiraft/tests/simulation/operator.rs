@@ -1,4 +1,4 @@
-//! What clients and operators do: proposals, changes of members, new groups, checkpoints. Knows no faults, and judges nothing.
+//! Actions of clients and operators: proposals, changes of members, new groups, checkpoints. Knows no faults, and judges nothing.
 
 use bytes::Bytes;
 use multiraft::{Change, Group, Members, Refused, ReplicaId, Role};
@@ -135,7 +135,7 @@ impl World {
     /// The replica on a node, a new one if there is none.
     fn id_on(&mut self, node: usize, group: u64) -> Option<ReplicaId> {
         if let Some(id) = self.nodes[node].ids.get(&group) {
-            // What was removed never comes back under its old id.
+            // A removed replica never comes back under its old id.
             let oracle = &self.oracles[&group];
             return (!oracle.ever.contains(id) || oracle.members.1.contains(*id)).then_some(*id);
         }

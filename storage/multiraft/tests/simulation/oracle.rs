@@ -14,7 +14,7 @@ struct Committed {
     known_in: u64,
 }
 
-/// What happened, and how often.
+/// Events and their counts.
 pub(crate) type Events = BTreeMap<&'static str, u64>;
 
 /// What is known of one group.

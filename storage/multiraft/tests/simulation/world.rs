@@ -115,7 +115,7 @@ impl World {
         *self.events_noted.entry(event).or_default() += 1;
     }
 
-    /// What has happened so far, and how often.
+    /// The events so far, and their counts.
     pub(crate) fn noted(&self) -> Events {
         let mut all = self.events_noted.clone();
         for oracle in self.all_oracles() {

@@ -1,4 +1,4 @@
-//! What the codec of messages between nodes takes and refuses. Refuses to know frames.
+//! Messages that the codec between nodes takes and refuses. Refuses to know frames.
 
 use super::*;
 use proptest::prelude::*;

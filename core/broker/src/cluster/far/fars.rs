@@ -17,9 +17,9 @@ use crate::cluster::peers::{Epoch, Lane, SharedPeers};
 /// One other node that is linked.
 pub(in crate::cluster) struct Far {
     pub(super) outlet: Outlet,
-    /// What this node has asked the other one.
+    /// This node's questions to the other one.
     pub(super) asked: Asked,
-    /// What the other one uses here.
+    /// Queues of this node that the other one uses.
     pub(super) guests: Guests,
 }
 
@@ -80,7 +80,7 @@ impl Fars {
         }
     }
 
-    /// What waits for room is tried again.
+    /// Frames that wait for room are tried again.
     pub(in crate::cluster) fn pump(&self) {
         let all: Vec<_> = self.linked.read().values().cloned().collect();
         all.iter().for_each(|far| far.outlet.pump());

@@ -1,4 +1,4 @@
-//! What two nodes say to each other about queues, as bytes. Integers are big-endian.
+//! Messages between two nodes about queues, as bytes. Integers are big-endian.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use message::{Facts, MessageView};
@@ -19,7 +19,7 @@ pub(super) const ASK: u8 = FIRST_KIND + 32;
 pub(super) const ANSWER: u8 = FIRST_KIND + 33;
 /// Messages for a consumer of the receiver.
 pub(super) const DELIVER: u8 = FIRST_KIND + 34;
-/// What becomes of a consumer of the receiver.
+/// The fate of a consumer of the receiver.
 pub(super) const NEWS: u8 = FIRST_KIND + 35;
 
 /// Before every question: its number, the queue, and how much of the metadata the asker has applied.
@@ -113,7 +113,7 @@ impl Carried {
     }
 }
 
-/// What a message counts for in windows.
+/// The weight of a message in windows.
 pub(super) fn carried_bytes(message: &MessageView<'_>, annotations: &[u8]) -> usize {
     let names = message.exchange.len() + message.routing_key.len() + message.properties.len();
     names + message.body.len() + annotations.len() + 32
@@ -251,7 +251,7 @@ fn tag(from: &mut Fields) -> Option<Option<Box<[u8]>>> {
     Some(is_there.then(|| tag[..].into()))
 }
 
-/// What listings show of a queue, counts of traffic aside.
+/// A queue's row in listings, without counts of traffic.
 pub(super) fn put_stats(out: &mut BytesMut, stats: &QueueStats) {
     let numbers = [
         stats.ready,
@@ -318,7 +318,7 @@ pub(super) fn delivery(from: &mut Fields) -> Option<(MessageSeq, bool, Carried)>
     Some((MessageSeq(from.u64()?), flag(from)?, Carried::read(from)?))
 }
 
-/// What becomes of a consumer.
+/// The fate of a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
     Cancelled,

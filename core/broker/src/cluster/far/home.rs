@@ -25,10 +25,10 @@ use crate::refused::Refused;
 /// Bytes of deliveries on their way to one consumer of another node.
 const WINDOW_BYTES: i64 = 1 << 20;
 
-/// Who has deliveries that are not settled: a consumer, or those who got them one by one.
+/// The holder of unsettled deliveries: a consumer, or the clients that got them one by one.
 type Holder = (QueueId, Option<ConsumerId>);
 
-/// What another node uses here.
+/// Queues of this node that another node uses.
 #[derive(Default)]
 pub(super) struct Guests {
     consumers: Mutex<HashMap<ConsumerId, (Arc<Queue>, Arc<Guest>)>>,

@@ -45,7 +45,7 @@ struct Abroad {
 
 #[derive(Default)]
 struct Arrived {
-    /// What the session has not taken.
+    /// Bytes that the session has not taken.
     deliveries: VecDeque<(MessageSeq, bool, Carried)>,
     /// Bytes that it has taken and the home has not been told of.
     freed_bytes: u64,
@@ -201,7 +201,7 @@ impl Far {
     }
 }
 
-/// What is asked with an event.
+/// Questions that come with an event.
 fn code_of(event: &Event) -> u8 {
     match event {
         Event::Publish(_) => frames::PUBLISH,
@@ -248,7 +248,7 @@ impl Asked {
 }
 
 impl Question {
-    /// What waits for an answer to an event; a new consumer is noted.
+    /// The call that waits for an answer to an event; a new consumer is noted.
     fn of(queue: &Arc<Queue>, event: Event, asked: Option<&Asked>) -> Option<Question> {
         Some(match event {
             Event::Publish(handover) => {

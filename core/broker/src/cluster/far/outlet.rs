@@ -1,4 +1,4 @@
-//! What waits for a link's live lane. Threads add whole messages; their pieces stay together and in order.
+//! The output for a link's live lane. Threads add whole messages; their pieces stay together and in order.
 
 use std::collections::VecDeque;
 

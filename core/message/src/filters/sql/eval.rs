@@ -1,4 +1,4 @@
-//! What an expression says of a message. Whatever cannot be compared or calculated is unknown or false, never an error.
+//! The value of an expression for a message. Whatever cannot be compared or calculated is unknown or false, never an error.
 
 use std::cmp::Ordering;
 

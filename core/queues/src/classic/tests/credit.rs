@@ -48,7 +48,7 @@ fn a_consumer_gets_as_many_as_it_has_asked_for_and_no_more() {
     assert_eq!(bench.world.delivered.len(), 3);
 }
 
-/// Who was told that it is the active consumer, or is not.
+/// Consumers that were told whether they are the active one.
 fn told(bench: &mut BenchOf<Classic>) -> Vec<(u32, bool)> {
     let news = std::mem::take(&mut bench.world.credit_news);
     let told = news.into_iter().filter_map(|(token, news)| match news {

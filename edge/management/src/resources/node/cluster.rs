@@ -30,7 +30,7 @@ pub(crate) struct Member {
     pub(crate) name: String,
     /// Whether it is up, as far as this node knows.
     pub(crate) is_running: bool,
-    /// What it has said last of itself; `None` of this node, and of those that are down.
+    /// Its latest description of itself; `None` of this node, and of those that are down.
     pub(crate) vitals: Option<Vitals>,
 }
 

@@ -33,8 +33,8 @@ class Server:
         self.port, self.url, self.process, self.clients, self.names = port, url, process, [], 0
 
     @classmethod
-    def start(cls, folder):
-        process = warren.Warren(os.environ.get("WARREN_BIN", "warren"), pathlib.Path(folder), CONFIG)
+    def start(cls, folder, config=CONFIG):
+        process = warren.Warren(os.environ.get("WARREN_BIN", "warren"), pathlib.Path(folder), config)
         process.start()
         return cls(port_of(process), process.url, process)
 
@@ -45,7 +45,7 @@ class Server:
         self.port = port_of(self.process)
 
     def client(self, **options):
-        client = Client(self.port, **options)
+        client = Client(options.pop("port", self.port), **options)
         self.clients.append(client)
         return client
 

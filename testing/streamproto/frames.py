@@ -141,8 +141,10 @@ Frame = collections.namedtuple("Frame", "key is_response version body")
 class Client:
     """A connection; open when made unless `opened` is false."""
 
-    def __init__(self, port, user="guest", password="guest", vhost="/", opened=True, frame_max=None, heartbeat=0):
+    def __init__(self, port, user="guest", password="guest", vhost="/", opened=True, frame_max=None, heartbeat=0, tls=None):
         self.socket = socket.create_connection(("127.0.0.1", port), DEADLINE_S)
+        if tls:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
         self.socket.settimeout(DEADLINE_S)
         self.buffer, self.kept, self.number = b"", collections.deque(), 0
         if opened:

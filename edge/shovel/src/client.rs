@@ -31,6 +31,16 @@ pub enum LinkError {
         /// Reply text.
         text: String,
     },
+    /// The broker of AMQP 1.0 has ended link, session or connection.
+    #[error("{what} ended: {condition} {text}")]
+    Ended {
+        /// What has ended.
+        what: &'static str,
+        /// Condition; empty if it gave none.
+        condition: String,
+        /// Its words.
+        text: String,
+    },
     /// The broker has cancelled the consumer: its queue is gone.
     #[error("the source queue was deleted or has crashed: the consumer was cancelled")]
     Cancelled,
@@ -42,7 +52,7 @@ pub enum LinkError {
         /// Reply text.
         text: String,
     },
-    /// What the broker sends is not AMQP 0-9-1, or not in order.
+    /// What the broker sends is not of the protocol, or not in order.
     #[error("{0}")]
     Protocol(String),
     /// The attempt took too long.
@@ -52,6 +62,12 @@ pub enum LinkError {
 
 impl From<wire::amqp091::FrameError> for LinkError {
     fn from(error: wire::amqp091::FrameError) -> Self {
+        LinkError::Protocol(error.to_string())
+    }
+}
+
+impl From<wire::amqp10::FrameError> for LinkError {
+    fn from(error: wire::amqp10::FrameError) -> Self {
         LinkError::Protocol(error.to_string())
     }
 }
@@ -67,6 +83,10 @@ pub(crate) struct Opening<'a> {
     pub(crate) user: &'a str,
     pub(crate) password: &'a str,
     pub(crate) vhost: &'a str,
+    /// The vhost for AMQP 1.0; `None` leaves it to the broker.
+    pub(crate) vhost10: Option<&'a str>,
+    /// The URI names no user: AMQP 1.0 has a login for that.
+    pub(crate) is_anonymous: bool,
     /// Name of the connection in listings.
     pub(crate) name: &'a str,
     /// `None` asks for the default.
@@ -90,7 +110,7 @@ fn short(text: &str) -> Result<ShortStr<'_>, LinkError> {
 }
 
 impl Link {
-    async fn progress(&mut self) -> io::Result<()> {
+    pub(crate) async fn progress(&mut self) -> io::Result<()> {
         poll_fn(|cx| self.poll_progress(cx, Wanted::Input)).await
     }
 

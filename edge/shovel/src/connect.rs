@@ -10,8 +10,11 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::amqp10::Port10;
 use crate::client::{LinkError, Opening};
+use crate::definition::Protocol;
 use crate::link::Link;
+use crate::port::Port;
 use crate::uri::{TlsOptions, Uri};
 
 /// Longest attempt to connect and log in when the URI says nothing, milliseconds.
@@ -29,16 +32,26 @@ pub enum Login {
 /// Opens a connection to this node without a socket: the client's end.
 pub type Local = Arc<dyn Fn(Login) -> DuplexStream + Send + Sync>;
 
-/// Connects and opens a channel; `vhost` is where the shovel's parameter is, `name` what the connection is called.
+/// Connects and opens a channel or a session; `vhost` is where the shovel's parameter is, `name` what the connection is called.
 ///
 /// # Errors
 /// Nobody answers, or refuses.
-pub(crate) async fn connect(uri: &Uri, vhost: &str, name: &str, local: &Local) -> Result<Link, LinkError> {
+pub(crate) async fn connect(
+    (uri, protocol): (&Uri, Protocol),
+    vhost: &str,
+    name: &str,
+    local: &Local,
+) -> Result<Port, LinkError> {
     let wait = Duration::from_millis(uri.connection_timeout_ms.unwrap_or(CONNECTION_TIMEOUT_MS));
-    timeout(wait, open(uri, vhost, name, local)).await.unwrap_or(Err(LinkError::Timeout))
+    timeout(wait, open((uri, protocol), vhost, name, local)).await.unwrap_or(Err(LinkError::Timeout))
 }
 
-async fn open(uri: &Uri, vhost: &str, name: &str, local: &Local) -> Result<Link, LinkError> {
+async fn open(
+    (uri, protocol): (&Uri, Protocol),
+    vhost: &str,
+    name: &str,
+    local: &Local,
+) -> Result<Port, LinkError> {
     let login = uri.login.as_ref().map(|(user, password)| (user.as_str(), password.as_str()));
     let (mut link, default_vhost, default_login) = match &uri.place {
         Some((host, port)) => {
@@ -56,9 +69,25 @@ async fn open(uri: &Uri, vhost: &str, name: &str, local: &Local) -> Result<Link,
         }
     };
     let (user, password) = login.unwrap_or(default_login);
-    let vhost = uri.vhost.as_deref().unwrap_or(default_vhost);
-    link.open(&Opening { user, password, vhost, name, heartbeat_s: uri.heartbeat_s }).await?;
-    Ok(link)
+    let opening = Opening {
+        user,
+        password,
+        vhost: uri.vhost.as_deref().unwrap_or(default_vhost),
+        vhost10: uri.vhost.as_deref(),
+        is_anonymous: login.is_none(),
+        name,
+        heartbeat_s: uri.heartbeat_s,
+    };
+    match protocol {
+        Protocol::Amqp091 => {
+            link.open(&opening).await?;
+            Ok(Port::Amqp091(link))
+        }
+        Protocol::Amqp10 => {
+            let host = uri.place.as_ref().map_or("localhost", |(host, _)| host.as_str());
+            Ok(Port::Amqp10(Box::new(Port10::open(link, &opening, host).await?)))
+        }
+    }
 }
 
 /// Reads the files anew each time: certificates that were exchanged count from the next connection on.

@@ -26,16 +26,38 @@ impl Definition {
             From::Exchange { name, key } => {
                 vec![("src_exchange", name.as_str()), ("src_exchange_key", key.as_str())]
             }
+            From::Address(address) => vec![("src_address", address.as_str())],
         };
         match &self.destination.to {
             To::SameExchange => {}
             To::Queue(name) => ends.push(("dest_queue", name)),
+            To::Address(address) => ends.push(("dest_address", address)),
             To::Exchange { name, key } => {
                 ends.push(("dest_exchange", name));
                 ends.extend(key.iter().map(|key| ("dest_exchange_key", key.as_str())));
             }
         }
         ends
+    }
+}
+
+/// What a side speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// AMQP 0-9-1.
+    Amqp091,
+    /// AMQP 1.0.
+    Amqp10,
+}
+
+impl Protocol {
+    /// RabbitMQ's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Protocol::Amqp091 => "amqp091",
+            Protocol::Amqp10 => "amqp10",
+        }
     }
 }
 
@@ -74,6 +96,19 @@ pub enum From {
         /// Key of the binding.
         key: String,
     },
+    /// A node of AMQP 1.0.
+    Address(String),
+}
+
+impl From {
+    /// What is spoken there.
+    #[must_use]
+    pub const fn protocol(&self) -> Protocol {
+        match self {
+            From::Queue(_) | From::Exchange { .. } => Protocol::Amqp091,
+            From::Address(_) => Protocol::Amqp10,
+        }
+    }
 }
 
 /// How much is moved.
@@ -138,6 +173,19 @@ pub enum To {
         /// Routing key; `None` keeps that of the message.
         key: Option<String>,
     },
+    /// A node of AMQP 1.0.
+    Address(String),
+}
+
+impl To {
+    /// What is spoken there.
+    #[must_use]
+    pub const fn protocol(&self) -> Protocol {
+        match self {
+            To::SameExchange | To::Queue(_) | To::Exchange { .. } => Protocol::Amqp091,
+            To::Address(_) => Protocol::Amqp10,
+        }
+    }
 }
 
 /// A property that replaces that of a message.

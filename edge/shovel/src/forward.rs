@@ -11,14 +11,13 @@ use std::time::Duration;
 use platform::{Clock, RealClock};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
-use wire::amqp091::{
-    ContentHeader, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, Method, encode_ack, encode_nack, encode_publish,
-};
+use wire::amqp091::{ContentHeader, Method};
 
-use crate::client::{CHANNEL, LinkError, closed};
+use crate::client::{LinkError, closed};
 use crate::definition::{AckMode, Definition, To};
 use crate::headers::Stamps;
-use crate::link::{Link, Wanted};
+use crate::link::Wanted;
+use crate::port::{Port, Reach, Said, Way};
 use crate::status::{Blocked, Count, Progress};
 use crate::unconfirmed::Unconfirmed;
 
@@ -26,7 +25,7 @@ use crate::unconfirmed::Unconfirmed;
 const IN_FLIGHT_MAX: u64 = 65_535;
 
 /// Largest body, bytes: RabbitMQ's bound.
-const BODY_BYTES_MAX: u64 = 512 << 20;
+pub(crate) const BODY_BYTES_MAX: u64 = 512 << 20;
 
 /// Room for a body that is kept for the next one, bytes.
 const BODY_BYTES_KEPT: usize = 1 << 20;
@@ -78,12 +77,13 @@ pub(crate) enum Ended {
 
 /// A message on its way in.
 #[derive(Default)]
-struct Arriving {
-    delivery_tag: u64,
-    exchange: Vec<u8>,
-    routing_key: Vec<u8>,
-    properties: Vec<u8>,
-    body: Vec<u8>,
+pub(crate) struct Arriving {
+    pub(crate) delivery_tag: u64,
+    pub(crate) exchange: Vec<u8>,
+    pub(crate) routing_key: Vec<u8>,
+    /// In the format in which it came.
+    pub(crate) properties: Vec<u8>,
+    pub(crate) body: Vec<u8>,
     /// Bytes of the body; `None` until the header is there.
     body_bytes: Option<u64>,
     is_open: bool,
@@ -99,8 +99,8 @@ pub(crate) struct Left {
 }
 
 pub(crate) struct Forwarder {
-    pub(crate) source: Link,
-    pub(crate) destination: Link,
+    source: Port,
+    destination: Port,
     definition: Arc<Definition>,
     stamps: Stamps,
     unconfirmed: Unconfirmed,
@@ -119,7 +119,7 @@ pub(crate) struct Forwarder {
 impl Forwarder {
     /// With two links on which everything is set up; `left` is `None` for a shovel without an end.
     pub(crate) fn new(
-        (source, destination): (Link, Link),
+        (source, destination): (Port, Port),
         definition: Arc<Definition>,
         stamps: Stamps,
         left: Option<u64>,
@@ -171,13 +171,13 @@ impl Forwarder {
             let wanted = self.wanted();
             let wake_at = self.paused_until.map_or(tick_at, |until| until.min(tick_at));
             tokio::select! {
-                progress = progress(&mut self.source, &mut self.destination, wanted) => progress?,
+                progress = progress(self.source.link(), self.destination.link(), wanted) => progress?,
                 () = sleep_until(wake_at) => {
                     self.paused_until = self.paused_until.filter(|until| *until > Instant::now());
                     if tick_at <= Instant::now() {
                         tick_at = Instant::now() + TICK;
-                        self.source.tick(wanted).map_err(|error| Side::Source.failed(error))?;
-                        self.destination.tick(Wanted::Input).map_err(|error| Side::Destination.failed(error))?;
+                        self.source.link().tick(wanted).map_err(|error| Side::Source.failed(error))?;
+                        self.destination.link().tick(Wanted::Input).map_err(|error| Side::Destination.failed(error))?;
                     }
                 }
                 _ = stop.wait_for(|stop| *stop), if !self.is_stopping => {
@@ -204,21 +204,11 @@ impl Forwarder {
 
     fn take_source(&mut self) -> Result<(), Failed> {
         while self.may_take() {
-            let frame = match self.source.next_frame() {
-                Ok(Some(frame)) => frame,
-                Ok(None) => break,
-                Err(error) => return Err(Side::Source.failed(error)),
-            };
-            let taken = match frame.kind {
-                FRAME_METHOD => self.arriving.method(frame.payload),
-                FRAME_HEADER => self.arriving.header(frame.payload),
-                FRAME_BODY => self.arriving.body(frame.payload),
-                _ => Ok(()),
-            };
-            taken.map_err(|error| Side::Source.failed(error))?;
-            if self.arriving.is_whole() {
-                self.publish();
+            let taken = self.source.take(&mut self.arriving);
+            if !taken.map_err(|error| Side::Source.failed(error))? {
+                break;
             }
+            self.publish();
         }
         Ok(())
     }
@@ -229,23 +219,14 @@ impl Forwarder {
         let (exchange, key, mandatory) = match &self.definition.destination.to {
             To::SameExchange => (&message.exchange[..], &message.routing_key[..], false),
             To::Queue(name) => (&b""[..], name.as_bytes(), true),
+            To::Address(_) => (&b""[..], &b""[..], false),
             To::Exchange { name, key } => {
                 (name.as_bytes(), key.as_ref().map_or(&message.routing_key[..], |key| key.as_bytes()), false)
             }
         };
-        let properties = self.stamps.apply(&message.properties, self.clock.wall_ms() / 1000);
-        let link = &mut self.destination;
-        let frame_size_max = link.frame_size_max;
-        encode_publish(
-            &mut link.output,
-            CHANNEL,
-            exchange,
-            key,
-            mandatory,
-            &properties,
-            &message.body,
-            frame_size_max,
-        );
+        let settled = self.definition.ack_mode != AckMode::OnConfirm;
+        let way = Way { exchange, routing_key: key, mandatory, settled };
+        self.destination.publish(&way, message, &self.stamps, self.clock.wall_ms());
         if message.body.capacity() > BODY_BYTES_KEPT {
             message.body = Vec::new();
         }
@@ -263,36 +244,24 @@ impl Forwarder {
     }
 
     fn take_destination(&mut self) -> Result<(), Failed> {
-        let failed = |error: LinkError| Side::Destination.failed(error);
-        while let Some(frame) = self.destination.next_frame().map_err(|error| failed(error.into()))? {
-            if frame.kind != FRAME_METHOD {
-                continue;
-            }
-            let method = Method::decode(frame.payload).map_err(|error| failed(error.into()))?;
-            closed(&method).map_err(failed)?;
-            match method {
-                Method::BasicAck(ack) => self.unconfirmed.confirmed(ack.delivery_tag, ack.multiple),
-                Method::BasicNack(nack) => {
-                    let (output, mut refused) = (&mut self.source.output, 0);
-                    self.unconfirmed.refused(nack.delivery_tag, nack.multiple, |tag| {
-                        encode_nack(output, CHANNEL, tag, false, true);
-                        refused += 1;
-                    });
-                    self.paused_until = Some(Instant::now() + REFUSED_PAUSE);
-                    if let Some(left) = &mut self.left {
-                        left.unpublished += refused;
-                    }
+        let Self { source, destination, unconfirmed, left, paused_until, blocked, .. } = self;
+        let said = |said: Said| match said {
+            Said::Confirmed(number, reach) => unconfirmed.confirmed(number, reach == Reach::UpTo),
+            Said::Refused(number, reach) => {
+                let mut refused = 0;
+                unconfirmed.refused(number, reach == Reach::UpTo, |tag| {
+                    source.give_back(tag);
+                    refused += 1;
+                });
+                *paused_until = Some(Instant::now() + REFUSED_PAUSE);
+                if let Some(left) = left {
+                    left.unpublished += refused;
                 }
-                Method::BasicReturn(back) => {
-                    let text = back.reply_text.str_lossy().into_owned();
-                    return Err(failed(LinkError::Returned { code: back.reply_code, text }));
-                }
-                Method::ConnectionBlocked(_) => self.blocked = Blocked::Blocked,
-                Method::ConnectionUnblocked(_) => self.blocked = Blocked::Running,
-                _ => {}
             }
-        }
-        Ok(())
+            Said::Blocked => *blocked = Blocked::Blocked,
+            Said::Unblocked => *blocked = Blocked::Running,
+        };
+        destination.answers(said).map_err(|error| Side::Destination.failed(error))
     }
 
     /// Acks what is confirmed, or what is written where nothing is confirmed.
@@ -308,7 +277,7 @@ impl Forwarder {
             AckMode::OnPublish | AckMode::NoAck => (None, 0),
         };
         if let Some(tag) = ack_up_to.filter(|_| self.definition.ack_mode != AckMode::NoAck) {
-            encode_ack(&mut self.source.output, CHANNEL, tag, true);
+            self.source.ack_up_to(tag);
         }
         if let Some(left) = &mut self.left {
             left.unsettled = left.unsettled.saturating_sub(count);
@@ -341,7 +310,35 @@ impl Forwarder {
 }
 
 impl Arriving {
-    fn method(&mut self, payload: &[u8]) -> Result<(), LinkError> {
+    /// A message of AMQP 1.0 begins.
+    pub(crate) fn begin(&mut self, delivery_tag: u64) {
+        self.delivery_tag = delivery_tag;
+        self.is_open = true;
+    }
+
+    /// It is not to be.
+    pub(crate) fn drop_it(&mut self) {
+        self.is_open = false;
+    }
+
+    /// It is whole: exchange and key that it came by, and what is stored of it.
+    pub(crate) fn fill(
+        &mut self,
+        (exchange, routing_key): (&[u8], &[u8]),
+        properties: impl FnOnce(&mut Vec<u8>),
+        body: &[u8],
+    ) {
+        self.exchange.clear();
+        self.exchange.extend_from_slice(exchange);
+        self.routing_key.clear();
+        self.routing_key.extend_from_slice(routing_key);
+        self.properties.clear();
+        properties(&mut self.properties);
+        self.body.clear();
+        self.body.extend_from_slice(body);
+    }
+
+    pub(crate) fn method(&mut self, payload: &[u8]) -> Result<(), LinkError> {
         let method = Method::decode(payload)?;
         closed(&method)?;
         match method {
@@ -361,7 +358,7 @@ impl Arriving {
         Ok(())
     }
 
-    fn header(&mut self, payload: &[u8]) -> Result<(), LinkError> {
+    pub(crate) fn header(&mut self, payload: &[u8]) -> Result<(), LinkError> {
         let header =
             ContentHeader::decode(payload).map_err(|error| LinkError::Protocol(error.to_string()))?;
         if header.body_size > BODY_BYTES_MAX {
@@ -376,7 +373,7 @@ impl Arriving {
         Ok(())
     }
 
-    fn body(&mut self, payload: &[u8]) -> Result<(), LinkError> {
+    pub(crate) fn body(&mut self, payload: &[u8]) -> Result<(), LinkError> {
         let expected = self.body_bytes.unwrap_or(0);
         if self.body.len() as u64 + payload.len() as u64 > expected {
             return Err(LinkError::Protocol("a body longer than its header says".to_owned()));
@@ -385,13 +382,17 @@ impl Arriving {
         Ok(())
     }
 
-    fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.is_open && self.body_bytes == Some(self.body.len() as u64)
     }
 }
 
 /// Waits until one of the links has read or written something.
-async fn progress(source: &mut Link, destination: &mut Link, wanted: Wanted) -> Result<(), Failed> {
+async fn progress(
+    source: &mut crate::link::Link,
+    destination: &mut crate::link::Link,
+    wanted: Wanted,
+) -> Result<(), Failed> {
     poll_fn(|cx| {
         let read = source.poll_progress(cx, wanted);
         let wrote = destination.poll_progress(cx, Wanted::Input);

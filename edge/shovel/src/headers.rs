@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use message::Format;
+
 use wire::amqp091::{
     ArrayBuf, Edit, Property as Name, ShortStr, Table, TableBuf, Value, headers_of, rewrite,
 };
@@ -10,6 +12,7 @@ use crate::definition::{Definition, From, Property, Stamp, To};
 
 const SHOVELLED: &str = "x-shovelled";
 const SHOVELLED_AT: &str = "x-shovelled-timestamp";
+const MOVED_AT: &str = "x-opt-shovelled-timestamp";
 
 /// What is done to the properties of every message.
 pub(crate) struct Stamps {
@@ -17,6 +20,8 @@ pub(crate) struct Stamps {
     /// The entry of `x-shovelled`.
     entry: Option<TableBuf>,
     timestamp: Stamp,
+    /// Annotations of AMQP 1.0 that say who moved a message.
+    annotations: Vec<(&'static str, String)>,
 }
 
 /// Who moves a message, from where to where.
@@ -32,7 +37,40 @@ impl Stamps {
     pub(crate) fn new(definition: &Definition, passage: &Passage<'_>) -> Self {
         let destination = &definition.destination;
         let entry = (destination.forward_headers == Stamp::Added).then(|| entry(definition, passage));
-        Self { properties: destination.properties.clone(), entry, timestamp: destination.timestamp_header }
+        let annotations = match destination.forward_headers {
+            Stamp::Omitted => Vec::new(),
+            Stamp::Added => vec![
+                ("x-opt-shovelled-by", passage.cluster.to_owned()),
+                ("x-opt-shovel-type", "dynamic".to_owned()),
+                ("x-opt-shovel-name", passage.name.to_owned()),
+            ],
+        };
+        let (properties, timestamp) = (destination.properties.clone(), destination.timestamp_header);
+        Self { properties, entry, timestamp, annotations }
+    }
+
+    /// Properties of a message of this format as they are sent on by AMQP 1.0: with annotations that say who moved it, and when. The bare message
+    /// is never changed, as in RabbitMQ.
+    pub(crate) fn annotate<'a>(&self, raw: &'a [u8], format: Format, now_ms: u64) -> Cow<'a, [u8]> {
+        let moved_ms = (self.timestamp == Stamp::Added).then_some(now_ms);
+        if self.annotations.is_empty() && moved_ms.is_none() {
+            return Cow::Borrowed(raw);
+        }
+        let moved_ms = moved_ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX));
+        if format == Format::Amqp10 {
+            let texts = self.annotations.iter().map(|(name, text)| (*name, text.as_str()));
+            return Cow::Owned(message::amqp10::annotated(raw, texts, moved_ms.map(|ms| (MOVED_AT, ms))));
+        }
+        let mut headers = TableBuf::from(headers_of(raw).unwrap_or_default());
+        for (name, text) in &self.annotations {
+            headers.remove(*name);
+            headers.push_str(*name, text);
+        }
+        if let Some(ms) = moved_ms {
+            headers.remove(MOVED_AT);
+            headers.push_i64(MOVED_AT, ms);
+        }
+        Cow::Owned(rewrite(raw, &[Edit::Headers(headers.as_table())]))
     }
 
     /// Flags and list of properties as they are sent on; `now_s` is in seconds since 1970.
@@ -81,6 +119,9 @@ fn entry(definition: &Definition, passage: &Passage<'_>) -> TableBuf {
     let mut table = TableBuf::new();
     match &definition.destination.to {
         To::SameExchange => {}
+        To::Address(address) => {
+            table.push_str("dest-address", address);
+        }
         To::Queue(name) => {
             table.push_str("dest-queue", name);
         }
@@ -96,6 +137,7 @@ fn entry(definition: &Definition, passage: &Passage<'_>) -> TableBuf {
     table.push_str("shovel-vhost", passage.vhost).push_str("shovelled-by", passage.cluster);
     match &definition.source.from {
         From::Queue(name) => table.push_str("src-queue", name),
+        From::Address(address) => table.push_str("src-address", address),
         From::Exchange { name, key } => {
             table.push_str("src-exchange", name).push_str("src-exchange-key", key)
         }

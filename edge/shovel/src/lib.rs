@@ -7,17 +7,20 @@
 //!                                                     └─ status
 //! ```
 //!
-//! Principal type: [`Shovels`]. Properties and bodies pass as they were received; nothing is decoded that is not changed. The
+//! Principal type: [`Shovels`]. A side speaks AMQP 0-9-1 or AMQP 1.0. Between sides of the same protocol properties and bodies pass as they were
+//! received; nothing is decoded that is not changed. The
 //! source is acked when the destination has confirmed (`on-confirm`), so a kill of either side or of this process loses nothing.
 //!
 //! Refuses to know: JSON and the control socket (whoever reads parameters hands in a [`Definition`]), and how a connection
 //! within this process is made ([`Local`]).
+mod amqp10;
 mod client;
 mod connect;
 mod definition;
 mod forward;
 mod headers;
 mod link;
+mod port;
 mod standing;
 mod status;
 mod supervisor;
@@ -28,7 +31,7 @@ mod worker;
 pub use client::LinkError;
 pub use connect::{Local, Login};
 pub use definition::{
-    AckMode, Amount, Definition, Destination, From, Property, Rules, Source, Stamp, To, Topology,
+    AckMode, Amount, Definition, Destination, From, Property, Protocol, Rules, Source, Stamp, To, Topology,
 };
 pub use status::{Blocked, Count, Progress, Report, State};
 pub use supervisor::{NotFound, ReadDefinition, Shovels};

@@ -1,6 +1,6 @@
 //! One connection to a broker as bytes: what was read and not understood yet, what is to be written. Heartbeats.
 //!
-//! Refuses to know methods. Both sides are bounded: nobody reads while [`Link::is_crowded`], and a frame has at most the negotiated size.
+//! Refuses to know methods and performatives. Both sides are bounded: nobody reads while [`Link::is_crowded`], and a frame has at most the negotiated size.
 
 use std::io;
 use std::pin::Pin;
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
+use wire::amqp10;
 use wire::amqp091::{FRAME_OVERHEAD, Frame, FrameError, HEARTBEAT, Parsed, parse_frame};
 
 /// Bytes read at once.
@@ -37,6 +38,8 @@ pub(crate) struct Link {
     /// Negotiated size of frames, bytes with overhead.
     pub(crate) frame_size_max: usize,
     heartbeat: Option<Duration>,
+    /// What is sent to show that the client is there.
+    heartbeat_bytes: &'static [u8],
     received_at: Instant,
     sent_at: Instant,
 }
@@ -53,6 +56,7 @@ impl Link {
             scratch: vec![0; READ_BYTES].into(),
             frame_size_max: FRAME_SIZE_MAX as usize,
             heartbeat: None,
+            heartbeat_bytes: &HEARTBEAT,
             received_at: now,
             sent_at: now,
         }
@@ -76,6 +80,28 @@ impl Link {
                 Ok(Some(frame))
             }
         }
+    }
+
+    /// As [`Self::next_frame`], of AMQP 1.0.
+    ///
+    /// # Errors
+    /// The bytes are no frames.
+    pub(crate) fn next_frame10(&mut self) -> Result<Option<amqp10::Frame<'_>>, amqp10::FrameError> {
+        self.heartbeat_bytes = &amqp10::HEARTBEAT;
+        match amqp10::parse_frame(&self.input[self.consumed..], FRAME_SIZE_MAX as usize)? {
+            amqp10::Parsed::Incomplete { .. } => Ok(None),
+            amqp10::Parsed::Complete { frame, consumed } => {
+                self.consumed += consumed;
+                Ok(Some(frame))
+            }
+        }
+    }
+
+    /// The next eight bytes that were read: a protocol header.
+    pub(crate) fn next_bytes(&mut self) -> Option<[u8; 8]> {
+        let bytes = *self.input[self.consumed..].first_chunk()?;
+        self.consumed += bytes.len();
+        Some(bytes)
     }
 
     /// Whether so much waits to be written that nothing should be added.
@@ -142,7 +168,7 @@ impl Link {
             self.received_at = now;
         }
         if now - self.sent_at >= interval / 2 && self.output.is_empty() {
-            self.output.extend_from_slice(&HEARTBEAT);
+            self.output.extend_from_slice(self.heartbeat_bytes);
         }
         Ok(())
     }

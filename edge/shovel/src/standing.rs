@@ -53,10 +53,14 @@ impl Standing {
 }
 
 fn running<'a>(report: &'a Report, progress: &'a Progress, details: &mut Vec<(&'a str, &'a str)>) {
+    let definition = report.definition.as_ref();
+    let protocols =
+        definition.map(|it| (it.source.from.protocol().name(), it.destination.to.protocol().name()));
+    let (source, destination) = protocols.unwrap_or(("amqp091", "amqp091"));
     details.extend([
-        ("src_protocol", "amqp091"),
+        ("src_protocol", source),
         ("src_uri", progress.source_uri.as_str()),
-        ("dest_protocol", "amqp091"),
+        ("dest_protocol", destination),
         ("dest_uri", progress.destination_uri.as_str()),
     ]);
     details.extend(report.definition.iter().flat_map(|definition| definition.ends()));

@@ -11,12 +11,13 @@ use metadata::{ClearParameter, Command};
 use tokio::sync::watch;
 use wire::amqp091::Table;
 
+use crate::amqp10::{Filters, Port10, Wish};
 use crate::client::{Consuming, LinkError};
 use crate::connect::{Local, connect};
-use crate::definition::{AckMode, Amount, Definition, From, To, Topology};
+use crate::definition::{AckMode, Amount, Definition, From, Protocol, To, Topology};
 use crate::forward::{Ended, Failed, Forwarder, Side};
 use crate::headers::{Passage, Stamps};
-use crate::link::Link;
+use crate::port::Port;
 use crate::standing::Standing;
 use crate::status::State;
 use crate::uri::Uri;
@@ -42,8 +43,8 @@ pub(crate) struct Worker {
 
 /// Two links with everything set up.
 struct Connected {
-    source: (Link, Uri),
-    destination: (Link, Uri),
+    source: (Port, Uri),
+    destination: (Port, Uri),
     /// What there is to move at most, for a shovel with an end.
     length: Option<u64>,
 }
@@ -145,9 +146,12 @@ impl Worker {
 
     async fn connect(&self, attempt: usize) -> Result<Connected, Failure> {
         let definition = &*self.definition;
-        let (mut source, source_uri) = self.reach(Side::Source, &definition.source.uris, attempt).await?;
+        let (source, destination) = (&definition.source, &definition.destination);
+        let speaks = source.from.protocol();
+        let (mut source, source_uri) = self.reach(Side::Source, (&source.uris, speaks), attempt).await?;
+        let speaks = destination.to.protocol();
         let (mut destination, destination_uri) =
-            self.reach(Side::Destination, &definition.destination.uris, attempt).await?;
+            self.reach(Side::Destination, (&destination.uris, speaks), attempt).await?;
         self.prepare_destination(&mut destination)
             .await
             .map_err(|error| Failure::topology(Side::Destination, error))?;
@@ -157,21 +161,57 @@ impl Worker {
     }
 
     /// The first URI that answers, beginning with another one at every attempt.
-    async fn reach(&self, side: Side, uris: &[Uri], attempt: usize) -> Result<(Link, Uri), Failure> {
+    async fn reach(
+        &self,
+        side: Side,
+        (uris, protocol): (&[Uri], Protocol),
+        attempt: usize,
+    ) -> Result<(Port, Uri), Failure> {
         let (vhost, name) = &self.key;
         let mut last = None;
         for at in 0..uris.len() {
             let uri = &uris[(attempt + at) % uris.len()];
-            match connect(uri, vhost, &format!("Shovel {name}"), &self.local).await {
-                Ok(link) => return Ok((link, uri.clone())),
+            match connect((uri, protocol), vhost, &format!("Shovel {name}"), &self.local).await {
+                Ok(port) => return Ok((port, uri.clone())),
                 Err(error) => last = Some(Failure::Connecting { side, uri: uri.shown().to_owned(), error }),
             }
         }
         Err(last.unwrap_or(Failure::NoUri(side)))
     }
 
-    async fn prepare_destination(&self, link: &mut Link) -> Result<(), LinkError> {
+    /// Attaches the link to a node of AMQP 1.0; its queue is declared first, if that is wanted.
+    async fn attach(
+        &self,
+        port: &mut Port10,
+        (address, topology): (&str, Topology),
+        filters: Option<&Filters>,
+    ) -> Result<(), LinkError> {
+        let is_queue = address.strip_prefix("/queues/").is_some_and(|name| !name.contains('/'));
+        if topology == Topology::Declared && is_queue {
+            port.declare(address).await?;
+        }
+        let (vhost, name) = &self.key;
+        let chosen = &self.definition.source.consumer_tag;
+        let end = if filters.is_some() { "receiver" } else { "sender" };
+        let own = format!("shovel {vhost} {name} {end}");
+        let mode = self.definition.ack_mode;
+        let wish = Wish {
+            name: if filters.is_some() && !chosen.is_empty() { chosen } else { &own },
+            address,
+            settled: if filters.is_some() { mode == AckMode::NoAck } else { mode != AckMode::OnConfirm },
+            filters,
+        };
+        port.attach(&wish).await
+    }
+
+    async fn prepare_destination(&self, port: &mut Port) -> Result<(), LinkError> {
         let destination = &self.definition.destination;
+        let link = match (port, &destination.to) {
+            (Port::Amqp10(port), To::Address(address)) => {
+                return self.attach(port, (address, destination.topology), None).await;
+            }
+            (port, _) => port.link(),
+        };
         if let To::Queue(name) = &destination.to {
             match destination.topology {
                 Topology::Predeclared => link.queue_length(name).await?,
@@ -187,8 +227,17 @@ impl Worker {
     }
 
     /// Gives the length of the queue.
-    async fn prepare_source(&self, link: &mut Link) -> Result<Option<u64>, LinkError> {
+    async fn prepare_source(&self, port: &mut Port) -> Result<Option<u64>, LinkError> {
         let source = &self.definition.source;
+        let link = match (port, &source.from) {
+            (Port::Amqp10(port), From::Address(address)) => {
+                let filters = Filters::of(Table::from_raw(&source.consumer_arguments));
+                self.attach(port, (address, source.topology), Some(&filters)).await?;
+                port.ask_for(source.prefetch_count);
+                return Ok(None);
+            }
+            (port, _) => port.link(),
+        };
         let arguments = Table::from_raw(&source.queue_arguments);
         let (queue, length) = match (&source.from, source.topology) {
             (From::Queue(name), Topology::Predeclared) => (name.clone(), link.queue_length(name).await?),
@@ -196,6 +245,7 @@ impl Worker {
                 (name.clone(), link.ensure_queue(name, arguments).await?)
             }
             (From::Exchange { name, key }, _) => (link.queue_of_exchange(name, key, arguments).await?, 0),
+            (From::Address(_), _) => unreachable!("addresses are reached by AMQP 1.0"),
         };
         let consuming = Consuming {
             queue: &queue,

@@ -20,7 +20,7 @@ pub use deaths::died;
 pub use deliver::{Acquired, encode_head, sections_of};
 pub use modified::{delivery_time_ms, merged, with_annotations};
 pub(crate) use sections::with_last_long;
-pub use sections::{Stored, copies, header, store, stored_body, with_counts};
+pub use sections::{Stored, annotated, copies, header, store, stored_body, with_counts};
 pub(crate) use values::map_of;
 pub use values::{push_entry, write_entry};
 

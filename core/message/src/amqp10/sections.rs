@@ -108,6 +108,28 @@ pub fn with_counts(properties: &[u8], acquired: u32, failed: u32) -> Vec<u8> {
     })
 }
 
+/// Stored properties with these annotations, texts and perhaps a number, instead of those of the same names.
+#[must_use]
+pub fn annotated<'a>(
+    properties: &[u8],
+    texts: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+    number: Option<(&'a str, i64)>,
+) -> Vec<u8> {
+    let stored = Stored::of_properties(properties);
+    let names = texts.clone().map(|(name, _)| name).chain(number.map(|(name, _)| name));
+    let names: Vec<&[u8]> = names.map(str::as_bytes).collect();
+    rewritten(&stored.header, stored.annotations, &names, |writer| {
+        for (name, text) in texts {
+            writer.symbol(name.as_bytes());
+            writer.string(text.as_bytes());
+        }
+        if let Some((name, number)) = number {
+            writer.symbol(name.as_bytes());
+            writer.value(&Value::Long(number));
+        }
+    })
+}
+
 /// Stored properties with an annotation of this name behind all others: a number in their last eight bytes, for whoever knows it.
 pub(crate) fn with_last_long(properties: &[u8], name: &[u8]) -> Vec<u8> {
     let stored = Stored::of_properties(properties);

@@ -27,8 +27,8 @@ const COLUMNS: &[Column<Report>] = &[
     ("destination", |it| of_progress(it, |progress| progress.destination_uri.as_str().into())),
     ("vhost", |it| it.vhost.as_str().into()),
     ("termination_reason", |it| Shown(it).reason().unwrap_or_default().into()),
-    ("destination_protocol", |it| of_progress(it, |_| "amqp091".into())),
-    ("source_protocol", |it| of_progress(it, |_| "amqp091".into())),
+    ("destination_protocol", |it| protocol(it, |definition| definition.destination.to.protocol())),
+    ("source_protocol", |it| protocol(it, |definition| definition.source.from.protocol())),
     ("last_changed", |it| Shown(it).changed().into()),
     ("source_queue", |it| end(it, "src_queue")),
     ("source_exchange", |it| end(it, "src_exchange")),
@@ -44,6 +44,12 @@ const COLUMNS: &[Column<Report>] = &[
 /// Empty while it does not run.
 fn of_progress(report: &Report, value: fn(&shovel::Progress) -> Value) -> Value {
     Shown(report).progress().map_or_else(|| "".into(), value)
+}
+
+/// What a side speaks; empty while it does not run.
+fn protocol(report: &Report, of: fn(&shovel::Definition) -> shovel::Protocol) -> Value {
+    let is_running = Shown(report).progress().is_some();
+    report.definition.as_ref().filter(|_| is_running).map_or("", |definition| of(definition).name()).into()
 }
 
 /// What stands at an end, by its name in statuses; empty where there is nothing of the kind.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use shovel::{AckMode, Amount, Definition, Destination, From, Property, Source, Stamp, To, Topology, Uri};
+use shovel::{
+    AckMode, Amount, Definition, Destination, From, Property, Protocol, Source, Stamp, To, Topology, Uri,
+};
 use wire::amqp091::Property as Name;
 
 use super::arguments::{of_consumer, of_queue};
@@ -84,8 +86,10 @@ pub(super) fn from_value(name: &str, value: &Value) -> Result<Definition, Vec<St
 /// Keys that do not go together.
 fn contradictions(object: &Map<String, Value>) -> Vec<String> {
     let has = |key: &str| object.contains_key(key);
+    let is_10 = |key: &str| object.get(key).is_some_and(|protocol| protocol == "amqp10");
     let mut problems = Vec::new();
     match (has("src-exchange"), has("src-queue")) {
+        _ if is_10("src-protocol") => {}
         (false, false) => problems.push("Must specify 'src-exchange' or 'src-queue'".to_owned()),
         (true, true) => problems.push("Cannot specify 'src-exchange' and 'src-queue'".to_owned()),
         _ => {}
@@ -95,14 +99,16 @@ fn contradictions(object: &Map<String, Value>) -> Vec<String> {
     {
         problems.push("Cannot specify 'no-ack' and numerical 'delete-after'".to_owned());
     }
-    if has("dest-exchange") && has("dest-queue") {
+    if has("dest-exchange") && has("dest-queue") && !is_10("dest-protocol") {
         problems.push("Cannot specify 'dest-exchange' and 'dest-queue'".to_owned());
     }
     problems
 }
 
 fn source(keys: &mut Keys<'_>) -> Source {
-    protocol(keys, "src-protocol");
+    if protocol(keys, "src-protocol") == Protocol::Amqp10 {
+        return source_of_amqp10(keys);
+    }
     let queue = keys.name("src-queue").map(str::to_owned);
     let exchange = keys.name("src-exchange").map(str::to_owned);
     let key = keys.name("src-exchange-key").unwrap_or_default().to_owned();
@@ -122,8 +128,64 @@ fn source(keys: &mut Keys<'_>) -> Source {
     }
 }
 
+/// A source that speaks AMQP 1.0: an address instead of queue or exchange.
+fn source_of_amqp10(keys: &mut Keys<'_>) -> Source {
+    let amount = amount(keys, "src-delete-after").unwrap_or(Amount::Unlimited);
+    if amount == Amount::QueueLength {
+        let text = "src-delete-after should be a number greater than or equal to 0 or \"never\", actually was <<\"queue-length\">>";
+        keys.problem("src-delete-after", text.to_owned());
+    }
+    Source {
+        uris: remote_uris(keys, "src-uri"),
+        from: From::Address(address(keys, "src-address")),
+        queue_arguments: Vec::new(),
+        consumer_arguments: arguments(keys, "src-consumer-args", of_consumer),
+        consumer_tag: keys.name("src-consumer-name").unwrap_or_default().to_owned(),
+        prefetch_count: keys.count("src-prefetch-count").unwrap_or(PREFETCH_COUNT),
+        amount,
+        lifetime: lifetime(keys, "src-delete-after-duration"),
+        topology: topology(keys, "src-predeclared"),
+    }
+}
+
+/// A destination that speaks AMQP 1.0. Keys that would change the bare message are passed over, as in RabbitMQ.
+fn destination_of_amqp10(keys: &mut Keys<'_>) -> Destination {
+    for ignored in ["dest-application-properties", "dest-message-annotations", "dest-properties"] {
+        keys.object(ignored);
+    }
+    let stamp =
+        |keys: &mut Keys<'_>, key| if keys.flag(key) == Some(true) { Stamp::Added } else { Stamp::Omitted };
+    Destination {
+        uris: remote_uris(keys, "dest-uri"),
+        to: To::Address(address(keys, "dest-address")),
+        queue_arguments: Vec::new(),
+        properties: Vec::new(),
+        forward_headers: stamp(keys, "dest-add-forward-headers"),
+        timestamp_header: stamp(keys, "dest-add-timestamp-header"),
+        topology: topology(keys, "dest-predeclared"),
+    }
+}
+
+fn address(keys: &mut Keys<'_>, key: &'static str) -> String {
+    if keys.get(key).is_none() {
+        keys.missing(key);
+    }
+    keys.text(key).unwrap_or_default().to_owned()
+}
+
+/// A side that speaks AMQP 1.0 is reached over a socket.
+fn remote_uris(keys: &mut Keys<'_>, key: &'static str) -> Vec<Uri> {
+    let uris = uris(keys, key);
+    if uris.iter().any(|uri| uri.place.is_none()) {
+        keys.problem(key, format!("{key} needs a host where the protocol is amqp10"));
+    }
+    uris
+}
+
 fn destination(keys: &mut Keys<'_>) -> Destination {
-    protocol(keys, "dest-protocol");
+    if protocol(keys, "dest-protocol") == Protocol::Amqp10 {
+        return destination_of_amqp10(keys);
+    }
     let queue = keys.name("dest-queue").map(str::to_owned);
     let exchange = keys.name("dest-exchange").map(str::to_owned);
     let key = keys.name("dest-exchange-key").map(str::to_owned);
@@ -146,9 +208,10 @@ fn destination(keys: &mut Keys<'_>) -> Destination {
 }
 
 /// RabbitMQ's `local` is a queue of this node, which `amqp://` says as well.
-fn protocol(keys: &mut Keys<'_>, key: &'static str) {
-    if keys.one_of(key, &["local", "amqp091", "amqp10"]) == Some("amqp10") {
-        keys.problem(key, format!("{key} amqp10 is not there in Warren yet; use amqp091"));
+fn protocol(keys: &mut Keys<'_>, key: &'static str) -> Protocol {
+    match keys.one_of(key, &["local", "amqp091", "amqp10"]) {
+        Some("amqp10") => Protocol::Amqp10,
+        _ => Protocol::Amqp091,
     }
 }
 
@@ -340,7 +403,35 @@ mod tests {
     #[test]
     fn what_warren_does_not_have_is_said() {
         assert!(problems(&json!({"src-uri": "amqps://"})).contains("needs a host"));
-        assert!(problems(&json!({"src-protocol": "amqp10"})).contains("use amqp091"));
+    }
+
+    #[test]
+    fn sides_of_amqp_1_0_have_addresses_and_hosts() {
+        let read = |value: Value| from_value("s", &value).map_err(|problems| problems.join("\n"));
+        let both = json!({
+            "src-protocol": "amqp10", "src-uri": "amqp://h", "src-address": "/queues/q",
+            "src-consumer-args": {"x-stream-offset": "first"}, "src-delete-after": 5,
+            "dest-protocol": "amqp10", "dest-uri": "amqps://h", "dest-address": "/exchanges/x/k",
+            "dest-properties": {"subject": "passed over"}, "dest-add-forward-headers": true,
+        });
+        let definition = read(both.clone()).unwrap();
+        assert_eq!(definition.source.from, From::Address("/queues/q".into()));
+        assert_eq!(definition.destination.to, To::Address("/exchanges/x/k".into()));
+        assert_eq!(
+            (definition.source.amount, definition.destination.forward_headers),
+            (Amount::Messages(5), Stamp::Added)
+        );
+        let without = |key: &str, value: Option<Value>| {
+            let mut changed = both.clone();
+            let object = changed.as_object_mut().unwrap();
+            object.remove(key);
+            object.extend(value.map(|value| (key.to_owned(), value)));
+            read(changed).unwrap_err()
+        };
+        assert!(without("src-address", None).contains("src-address"));
+        assert!(without("dest-address", None).contains("dest-address"));
+        assert!(without("dest-uri", Some(json!("amqp://"))).contains("needs a host"));
+        assert!(without("src-delete-after", Some(json!("queue-length"))).contains("or \"never\""));
     }
 
     #[test]

@@ -76,9 +76,9 @@ pub(crate) fn object(report: &Report) -> Value {
 fn running(fields: &mut Map<String, Value>, progress: &Progress, definition: &Definition) {
     let mut put = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
     put("src_uri", progress.source_uri.as_str().into());
-    put("src_protocol", "amqp091".into());
+    put("src_protocol", definition.source.from.protocol().name().into());
     put("dest_uri", progress.destination_uri.as_str().into());
-    put("dest_protocol", "amqp091".into());
+    put("dest_protocol", definition.destination.to.protocol().name().into());
     definition.ends().into_iter().for_each(|(name, value)| put(name, value.into()));
     put("pending", progress.pending.into());
     put("forwarded", progress.forwarded.into());

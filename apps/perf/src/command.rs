@@ -1,5 +1,6 @@
 //! The three commands: what their arguments lead to. Refuses to know how load is made or bytes are forwarded.
 
+use crate::amqp10::{self, Amqp10Options};
 use crate::load::{self, Options};
 use crate::null_broker::{self as null, NullOptions};
 use crate::streams::{self, StreamOptions};
@@ -23,6 +24,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode>
         args[0] = "warren perf --stream".into();
         return match StreamOptions::try_parse_from(args) {
             Ok(options) => streams::run(&options),
+            Err(error) => Ok(explain(&error)),
+        };
+    }
+    if args.first().is_some_and(|first| first == "--amqp10") {
+        args[0] = "warren perf --amqp10".into();
+        return match Amqp10Options::try_parse_from(args) {
+            Ok(options) => amqp10::run(&options),
             Err(error) => Ok(explain(&error)),
         };
     }

@@ -38,4 +38,4 @@ pub(crate) use link::encrypted_if_asked;
 pub(crate) use options::Options;
 pub(crate) use report::{Interval, Percentiles, Summary};
 pub(crate) use run::run;
-pub(crate) use uri::Uri;
+pub(crate) use uri::{Uri, escaped};

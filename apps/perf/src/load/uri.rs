@@ -55,25 +55,30 @@ impl std::fmt::Debug for Uri {
 impl Uri {
     /// The address as it is given to a command.
     pub(crate) fn text(&self) -> String {
-        let (user, password) = (escape(&self.user), escape(&self.password));
+        let (user, password) = (escaped(&self.user), escaped(&self.password));
         format!("{}://{user}:{password}@{}", self.scheme.name(), self.place())
     }
 
     /// The address without the password, for reports; the usual user is left out.
     pub(crate) fn shown(&self) -> String {
-        let user = if self.user == "guest" { String::new() } else { format!("{}@", escape(&self.user)) };
+        let user = if self.user == "guest" { String::new() } else { format!("{}@", escaped(&self.user)) };
         format!("{}://{user}{}", self.scheme.name(), self.place())
     }
 
+    /// Whether the connection is encrypted.
+    pub(crate) const fn is_encrypted(&self) -> bool {
+        matches!(self.scheme, Scheme::Amqps)
+    }
+
     fn place(&self) -> String {
-        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { escape(&self.host) };
-        let vhost = if self.vhost == "/" { String::new() } else { format!("/{}", escape(&self.vhost)) };
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { escaped(&self.host) };
+        let vhost = if self.vhost == "/" { String::new() } else { format!("/{}", escaped(&self.vhost)) };
         format!("{host}:{}{vhost}", self.port)
     }
 }
 
 /// Everything but letters, digits and a few signs as `%` and two digits.
-fn escape(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let escaped = text.bytes().map(|byte| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
         _ => format!("%{byte:02X}"),

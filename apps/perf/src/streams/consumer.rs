@@ -11,9 +11,8 @@ use wire::stream::requests::Subscribe;
 use wire::stream::{Chunk, Command, Entry, Message, OffsetSpec, Trailing};
 
 use super::client::{Client, pairs};
-use super::counts::Counts;
 use super::options::StreamOptions;
-use crate::io::monotonic_ns;
+use crate::threads::Counts;
 
 const SUBSCRIPTION_ID: u8 = 1;
 /// Bytes of a message before its body, if that is shorter than 256 bytes, and if it is not.
@@ -66,7 +65,7 @@ fn read(mut client: Client, counts: &Counts) -> Result<()> {
             }
         })?;
         if chunks > 0 {
-            counts.chunks.fetch_add(chunks, Ordering::Relaxed);
+            counts.groups.fetch_add(chunks, Ordering::Relaxed);
             out.clear();
             let credit = u16::try_from(chunks).unwrap_or(u16::MAX);
             Command::from(Credit { subscription_id: SUBSCRIPTION_ID, credit }).encode(&mut out);
@@ -95,11 +94,7 @@ fn take(chunk: &Chunk<'_>, counts: &Counts) {
     }
     counts.consumed.fetch_add(messages, Ordering::Relaxed);
     if let Some(sent_ns) = sent_ns {
-        let latency = monotonic_ns().saturating_sub(sent_ns).max(1);
-        if let Ok(mut all) = counts.latency.lock() {
-            // It grows as needed, so that nothing is out of range.
-            let _in_range = all.record(latency);
-        }
+        counts.record_latency(sent_ns);
     }
 }
 

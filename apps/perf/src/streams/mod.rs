@@ -4,7 +4,6 @@
 
 mod client;
 mod consumer;
-mod counts;
 mod options;
 mod producer;
 mod run;

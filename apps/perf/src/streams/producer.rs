@@ -12,9 +12,9 @@ use wire::stream::requests::DeclarePublisher;
 use wire::stream::{Command, Compression, Entry, Message, PublishWriter, SubBatch};
 
 use super::client::Client;
-use super::counts::Counts;
 use super::options::StreamOptions;
 use crate::io::monotonic_ns;
+use crate::threads::Counts;
 
 /// How long a publisher that may send no more waits.
 const PAUSE: Duration = Duration::from_micros(50);

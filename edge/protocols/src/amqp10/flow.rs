@@ -149,12 +149,14 @@ impl Running {
         if is_held {
             return;
         }
-        for channel in self.channels() {
+        let mut next = 0;
+        while let Some(channel) = self.channel_from(next) {
             let session = self.session(channel);
             if session.incoming_window <= i64::from(INCOMING_WINDOW_MAX / 2) {
                 session.incoming_window = i64::from(INCOMING_WINDOW_MAX);
                 self.tell_window(channel);
             }
+            next = usize::from(channel) + 1;
         }
     }
 

@@ -116,6 +116,15 @@ impl Running {
             .collect()
     }
 
+    /// The first channel from this one on whose session is open: so that sessions are walked and changed without a list of them.
+    pub(crate) fn channel_from(&self, first: usize) -> Option<u16> {
+        let is_open = |links: &Option<Box<Links>>| {
+            links.as_deref().is_some_and(|links| links.state == SessionState::Open)
+        };
+        let at = self.sessions.get(first..)?.iter().position(is_open)?;
+        u16::try_from(first + at).ok()
+    }
+
     pub(crate) fn consumer(&self, token: u32) -> ConsumerId {
         ConsumerId { connection: self.principal.connection, token }
     }
@@ -208,8 +217,10 @@ impl Running {
         self.submit();
         self.look_at_publisher(&mut Context::from_waker(Waker::noop()));
         self.is_publishing = self.publisher.take_is_publishing();
-        for channel in self.channels() {
+        let mut next = 0;
+        while let Some(channel) = self.channel_from(next) {
             self.publish_window(channel);
+            next = usize::from(channel) + 1;
         }
         self.renew();
         self.resume_freed();

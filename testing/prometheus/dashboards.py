@@ -40,5 +40,5 @@ NOT_HERE = {
     "RabbitMQ-Quorum-Queues-Raft": ["rabbitmq_raft"],
     "RabbitMQ-Raft": ["rabbitmq_raft"],
     # Beside these it asks for the names of the overview with protocol="stream", which no series here has.
-    "RabbitMQ-Stream": ["rabbitmq_global_stream", "rabbitmq_stream"],
+    "RabbitMQ-Stream": ["rabbitmq_global_stream"],
 }

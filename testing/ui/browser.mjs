@@ -37,7 +37,7 @@ export async function until(what, check) {
 }
 
 /** Routes that only some brokers have: pages say so when they are missing, and chromium logs the 404. */
-const OPTIONAL = /\/api\/(explain|profile|stages|logs|shovels)\b/;
+const OPTIONAL = /\/api\/(explain|profile|stages|logs|shovels|stream)\b/;
 
 export class Browser {
   faults = [];

@@ -83,7 +83,7 @@ const PAGES = [
   ["overview", "Queued messages"], ["connections", "ui-test"], ["channels", "channel"], ["exchanges", "amq.topic"], ["queues", "billing"],
   [`queues/${V}/billing`, "Consumers"], [`queues/${V}/dead`, "Messages stay here until a consumer comes"], [`queues/${V}/${LONG_QUEUE}`, "Bindings to here"], [`exchanges/${V}/orders`, "order.*.created"], [`exchanges/${V}/letters`, "kkkkk"], [`exchanges/${V}/amq.default`, "The default exchange is bound to every queue"],
   [`topology/${V}`, "billing"], ["nodes", "Memory used"], ["users", "guest"], ["users/guest", "Permissions"], ["vhosts", VHOST], [`vhosts/${V}`, "Permissions"],
-  ["consumers", "slow"], ["cluster", "Feature flags"], ["shovels", "Shovels"],
+  ["consumers", "slow"], ["streams", "Streams"], ["cluster", "Feature flags"], ["shovels", "Shovels"],
   ...(POLICIES ? [["policies", "ui-policy"]] : []), ["limits", "Virtual host limits"], ["definitions", "Download definitions"], ["profile", "Take a profile"], ["log", "Log"], ["nowhere", "There is no such page"],
 ];
 

@@ -44,6 +44,6 @@ pub use store::{
 pub use stream::{StreamRules, age_ms};
 pub use traffic::{
     ConsumerId, ConsumerSpec, ConsumerStats, Credit, CreditNews, Delivery, Flow, GotMessage, InMemory,
-    IncomingMessage, IncomingMessages, MessageSeq, QueueCounts, QueueGlance, QueueStats, SettleHow,
+    InStream, IncomingMessage, IncomingMessages, MessageSeq, QueueCounts, QueueGlance, QueueStats, SettleHow,
     SettleRun,
 };

@@ -383,4 +383,15 @@ pub struct ConsumerStats {
     pub unacked: u32,
     /// It may be served (not waiting behind a single active consumer).
     pub active: bool,
+    /// Its place in a stream; none in other queues.
+    pub in_stream: Option<InStream>,
+}
+
+/// The place of a consumer in a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InStream {
+    /// Messages between it and the end, about.
+    pub behind: u64,
+    /// Messages that it passed over, because no client of its protocol can read them.
+    pub skipped: u64,
 }

@@ -18,6 +18,7 @@ import Profile from "./profile.svelte";
 import Queue from "./queue.svelte";
 import Queues from "./queues.svelte";
 import Shovels from "./shovels.svelte";
+import Streams from "./streams.svelte";
 import Topology from "./topology.svelte";
 import User from "./user.svelte";
 import Users from "./users.svelte";
@@ -33,6 +34,7 @@ export const pages = {
   connections: both("Connections", Connections, Connection),
   channels: both("Channels", Channels, Channel),
   consumers: { title: "Consumers", is: Consumers },
+  streams: { title: "Streams", is: Streams },
   exchanges: both("Exchanges", Exchanges, Exchange, { within: true }),
   queues: both("Queues", Queues, Queue, { within: true }),
   topology: { title: "Topology", is: Topology, within: true },

@@ -90,6 +90,7 @@ impl StreamMachine {
             spec: consumer.spec.clone(),
             unacked: consumer.unacked,
             active: true,
+            in_stream: Some(consumer.place()),
         };
         self.consumers.iter().map(of).collect()
     }

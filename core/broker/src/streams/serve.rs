@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::task::{Poll, Waker};
 
 use message::{AsStored, FromStream, MessageView, Streamed};
-use queues::{ConsumerSpec, Credit, Delivery, Effects, MessageSeq, Standing};
+use queues::{ConsumerSpec, Credit, Delivery, Effects, InStream, MessageSeq, Standing};
 use streamlog::{Compression, Entry, Reader, StoredChunk, StreamError};
 
 /// Messages that are handed over at once.
@@ -32,6 +32,8 @@ pub(super) struct Consumer {
     run: Run,
     /// Messages in compressed batches: no client of this protocol could read them.
     unreadable: u64,
+    /// Behind the last of them that is counted: a run that was not taken is read again.
+    unreadable_end: u64,
 }
 
 /// A reader that makes messages of entries, for the consumer's protocol.
@@ -132,6 +134,7 @@ impl Consumer {
             converter,
             run: Run::default(),
             unreadable: 0,
+            unreadable_end: 0,
         }
     }
 
@@ -166,6 +169,10 @@ impl Consumer {
     pub(super) fn available(&self) -> u64 {
         let next = self.chunk.as_ref().map(|cursor| cursor.offset).or_else(|| self.reader.next_offset());
         next.map_or(0, |next| self.reader.log().committed_next().saturating_sub(next.max(self.first)))
+    }
+
+    pub(super) fn place(&self) -> InStream {
+        InStream { behind: self.available(), skipped: self.unreadable }
     }
 
     pub(super) fn standing(&self) -> Standing {
@@ -235,8 +242,11 @@ impl Consumer {
                     continue;
                 }
                 Entry::SubBatch(batch) => {
-                    self.unreadable += u64::from(batch.record_count);
                     (at, offset) = (end, offset + u64::from(batch.record_count));
+                    if offset > self.unreadable_end {
+                        self.unreadable += u64::from(batch.record_count);
+                        self.unreadable_end = offset;
+                    }
                 }
             }
             if let (Some((sections, _)), Some(filter)) = (wanted, &self.spec.filter)

@@ -343,6 +343,7 @@ impl Consumers {
             spec: consumer.spec.clone(),
             unacked: consumer.unacked,
             active: self.is_active(slot),
+            in_stream: None,
         };
         self.all().map(stats).collect()
     }

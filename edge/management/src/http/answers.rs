@@ -243,7 +243,8 @@ const SHAPES: &[Shape] = &[
     shape(
         "ExplainedDelivery",
         "{acked_total: integer, alarms: [string], consumers: [{ack_required: boolean, channel: integer, connection: string,
-        is_served: boolean, prefetch: integer, reason: string, tag: string, text: string, unacked: integer}],
+        credits?: integer, is_served: boolean, offset_lag?: integer, prefetch: integer, reason: string, skipped?: integer,
+        subscription?: integer, tag: string, text: string, unacked: integer}],
         delivered_total: integer, disk_requests: integer, dropped_total: integer, expired_total: integer, head: string,
         letters_await_room: boolean, log: {confirms_after: string, pending_bytes: integer,
         problem: string | null, segment_pending_bytes: integer}, message_ttl_ms: integer | null, published_total: integer, publishers_held_by: [string],

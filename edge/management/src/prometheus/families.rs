@@ -8,7 +8,7 @@ use broker::{Broker, Queue, QueueGlance};
 
 use super::metric::write_sum;
 use super::page::Page;
-use super::{certificates, clients, exchanges, global, links, node, queues, shovels, stages};
+use super::{certificates, clients, exchanges, global, links, node, queues, shovels, stages, streams};
 use crate::resources::node::Node;
 
 /// What a page is asked about.
@@ -90,6 +90,7 @@ const FAMILIES: &[Family] = &[
     family("channel_queue_exchange_metrics", queues::each_published),
     family("connection_coarse_metrics", |asked, page| clients::each_connection(asked, page, clients::BYTES)),
     family("connection_metrics", |asked, page| clients::each_connection(asked, page, clients::PACKETS)),
+    family("stream_consumer_metrics", |asked, page| streams::each(asked.broker, page)),
     family("exchange_metrics", exchanges::each),
     asked_for("vhost_status", |asked, page| of_cluster(asked, page, node::vhosts)),
     asked_for("exchange_names", |asked, page| of_cluster(asked, page, exchanges::names)),
@@ -159,6 +160,7 @@ pub(crate) fn aggregated(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<(
     write_sum(page, exchanges::METRICS, &passed)?;
     of_warren(page, |page| write_sum(page, exchanges::OURS, &passed))?;
     shovels::states(asked, page)?;
+    streams::largest(asked.broker, page)?;
     whole(asked, page, &channels)
 }
 

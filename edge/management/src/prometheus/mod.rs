@@ -25,6 +25,7 @@ mod process;
 mod queues;
 mod shovels;
 mod stages;
+mod streams;
 #[cfg(test)]
 mod tests;
 

@@ -6,7 +6,7 @@ mod reasons;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::{Broker, Condition, Examined, Queue};
+use broker::{Broker, Condition, ConnectionControl, Examined, Kind, Queue, StreamConsumer};
 use serde::Serialize;
 
 use crate::resources::alarms;
@@ -76,8 +76,20 @@ pub(crate) struct ConsumerExplanation {
     pub(crate) tag: String,
     /// Name of its connection; empty when that has just ended.
     pub(crate) connection: String,
-    /// Its channel.
+    /// Its channel; 0 of the stream protocol.
     pub(crate) channel: u16,
+    /// The id of its subscription, if it is one of the stream protocol.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) subscription: Option<u8>,
+    /// Chunks that it may be sent, if it is one of the stream protocol.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) credits: Option<u32>,
+    /// Messages between it and the end of a stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) offset_lag: Option<u64>,
+    /// Messages of a stream that it passed over, because they are in compressed batches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) skipped: Option<u64>,
     /// Deliveries it has not settled.
     pub(crate) unacked: u32,
     /// How many it may have unsettled; 0 is no limit.
@@ -87,7 +99,7 @@ pub(crate) struct ConsumerExplanation {
     /// It gets the next message, or would if there were one.
     pub(crate) is_served: bool,
     /// Why, as a word for programs: `in_line`, `prefetch_full`, `channel_prefetch_full`, `socket_full`, `large_messages`, `inactive`,
-    /// `lower_priority`, `starting`, `gone`, `paused`.
+    /// `lower_priority`, `starting`, `gone`, `paused`, `no_credit`.
     pub(crate) reason: &'static str,
     /// Why, and what to do about it, for people.
     pub(crate) text: String,
@@ -135,6 +147,10 @@ fn explain(broker: &Broker, queue: &Queue, examined: &Examined) -> DeliveryExpla
             tag: String::from_utf8_lossy(&consumer.spec.tag).into_owned(),
             connection: control.map(|control| control.info().name).unwrap_or_default(),
             channel: consumer.spec.channel,
+            subscription: None,
+            credits: None,
+            offset_lag: consumer.in_stream.map(|place| place.behind),
+            skipped: consumer.in_stream.map(|place| place.skipped),
             unacked: consumer.unacked,
             prefetch: consumer.spec.prefetch,
             ack_required: consumer.spec.ack_required,
@@ -165,11 +181,48 @@ fn explain(broker: &Broker, queue: &Queue, examined: &Examined) -> DeliveryExpla
         consumers: consumers.collect(),
         ..silent(broker, queue)
     };
+    if queue.queue_kind() == Kind::Stream {
+        let connections = connections.iter().map(|(_, control)| control);
+        explained.consumers.extend(connections.flat_map(|control| of_protocol(&**control, queue)));
+    }
     explained.publishers_held_by.extend(reasons::of_intake(examined.intake));
     if explained.letters_await_room {
         explained.room_held_by = fullest(broker, queue);
     }
     explained
+}
+
+/// Consumers of the stream protocol that a connection has on a stream.
+fn of_protocol(control: &dyn ConnectionControl, queue: &Queue) -> Vec<ConsumerExplanation> {
+    let mut consumers = control.stream_consumers();
+    consumers.retain(|it| it.stream.as_bytes() == queue.name());
+    if consumers.is_empty() {
+        return Vec::new();
+    }
+    let info = control.info();
+    if info.vhost != queue.vhost_name() {
+        return Vec::new();
+    }
+    let explained = |it: StreamConsumer| {
+        let (reason, text) = reasons::of_subscription(&it, info.send_pending_bytes);
+        let name = it.properties.iter().find(|(key, _)| key == "name").map(|(_, name)| name.clone());
+        ConsumerExplanation {
+            tag: name.unwrap_or_else(|| format!("subscription {}", it.id)),
+            connection: info.name.clone(),
+            channel: 0,
+            subscription: Some(it.id),
+            credits: Some(it.credits),
+            offset_lag: Some(it.offset_lag),
+            skipped: None,
+            unacked: 0,
+            prefetch: 0,
+            ack_required: false,
+            is_served: reason == "in_line",
+            reason,
+            text,
+        }
+    };
+    consumers.into_iter().map(explained).collect()
 }
 
 /// The queues of the same vhost beside this one that hold the most messages, with how many. Who may ask need not see other vhosts.
@@ -270,7 +323,17 @@ impl DeliveryExplanation {
 impl ConsumerExplanation {
     fn line(&self) -> String {
         let at = if self.connection.is_empty() { "a connection that has ended" } else { &self.connection };
-        format!("  '{}' on {at} (channel {}): {}", self.tag, self.channel, self.text)
+        let place = match (self.offset_lag, self.skipped.unwrap_or(0)) {
+            (None, _) => String::new(),
+            (Some(lag), 0) => format!("; {lag} messages behind"),
+            (Some(lag), skipped) => {
+                format!("; {lag} messages behind; {skipped} in compressed batches were passed over")
+            }
+        };
+        let way = self
+            .subscription
+            .map_or_else(|| format!("channel {}", self.channel), |id| format!("subscription {id}"));
+        format!("  '{}' on {at} ({way}): {}{place}", self.tag, self.text)
     }
 }
 

@@ -178,6 +178,7 @@ impl Machine for MemoryQueue {
             spec: consumer.spec.clone(),
             unacked: consumer.unacked,
             active: true,
+            in_stream: None,
         };
         QueueStats {
             ready: self.ready.len() as u64,

@@ -301,7 +301,12 @@ pub(super) fn stats(from: &mut Fields) -> Option<QueueStats> {
     (stats.single_active_tag, stats.exclusive_tag) = (tag(from)?, tag(from)?);
     for _ in 0..from.u32()? {
         let spec = spec(&mut Fields(from.run()?))?;
-        stats.consumers.push(ConsumerStats { spec, unacked: from.u32()?, active: flag(from)? });
+        stats.consumers.push(ConsumerStats {
+            spec,
+            unacked: from.u32()?,
+            active: flag(from)?,
+            in_stream: None,
+        });
     }
     from.end(stats)
 }

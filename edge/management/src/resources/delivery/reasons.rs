@@ -1,6 +1,6 @@
 //! Words for what holds a consumer, a publisher or a whole queue. Refuses to know where the facts come from.
 
-use broker::{ConsumerHold, Head, Intake, Raised, SessionHold, Standing, StorageState};
+use broker::{ConsumerHold, Head, Intake, Raised, SessionHold, Standing, StorageState, StreamConsumer};
 use queues::ConsumerStats;
 
 use super::DeliveryExplanation;
@@ -65,6 +65,41 @@ pub(super) fn of_consumer(consumer: &ConsumerStats, hold: ConsumerHold) -> (&'st
     }
 }
 
+/// The same of a consumer of the stream protocol, for the socket of which so many bytes wait.
+pub(super) fn of_subscription(consumer: &StreamConsumer, pending_bytes: u64) -> (&'static str, String) {
+    match consumer {
+        StreamConsumer { is_active: false, .. } => {
+            ("inactive", "waits: another member of its group is the active one".into())
+        }
+        StreamConsumer { credits: 0, .. } => (
+            "no_credit",
+            "not served: it has used up its credit; its client gives more for each chunk it has worked through".into(),
+        ),
+        StreamConsumer { credits, .. } => {
+            let waits = match pending_bytes {
+                0 => String::new(),
+                bytes => format!("; {bytes} bytes wait for the socket of its connection"),
+            };
+            ("in_line", format!("is served; credit for {credits} chunks{waits}"))
+        }
+    }
+}
+
+/// How things stand with the consumers of a stream.
+fn of_stream(of: &DeliveryExplanation, lag: u64, served: usize) -> String {
+    match (lag, served) {
+        (0, _) => format!(
+            "All {} active consumers are at the end of the stream.",
+            of.consumers.iter().filter(|it| it.reason != "inactive").count()
+        ),
+        (_, 0) => format!("No consumer can take more, and one is {lag} messages behind: {}.", common(of)),
+        _ => format!(
+            "Messages are being delivered to {served} of {} consumers; one is {lag} messages behind.",
+            of.consumers.len()
+        ),
+    }
+}
+
 fn of_prefetch(prefetch: u32) -> String {
     if prefetch == 0 { ", no prefetch limit".into() } else { format!(" of at most {prefetch}") }
 }
@@ -123,6 +158,7 @@ pub(super) fn verdict(of: &DeliveryExplanation) -> String {
         ),
         _ if of.consumers.is_empty() && of.ready == 0 => "The queue has no message and no consumer.".into(),
         _ if of.consumers.is_empty() => format!("Nobody consumes: {} messages wait.", of.ready),
+        _ if let Some(lag) = of.consumers.iter().filter_map(|it| it.offset_lag).max() => of_stream(of, lag, served),
         _ if of.ready == 0 && !of.publishers_held_by.is_empty() => {
             format!("No message is ready: publishers wait, because {}.", of.publishers_held_by.join(", "))
         }
@@ -168,6 +204,7 @@ fn common(of: &DeliveryExplanation) -> String {
         ("channel_prefetch_full", "have used up the prefetch of their channel and must ack"),
         ("socket_full", "read too slowly"),
         ("large_messages", "wait until others have read their large messages"),
+        ("no_credit", "have used up their credit"),
         ("inactive", "wait behind the single active consumer"),
         ("starting", "are starting"),
         ("gone", "are ending"),

@@ -18,7 +18,7 @@ fn consumer(prefetch: u32, unacked: u32) -> ConsumerStats {
         exclusive: false,
         arguments: Box::default(),
     };
-    ConsumerStats { spec, unacked, active: true }
+    ConsumerStats { spec, unacked, active: true, in_stream: None }
 }
 
 fn reason(standing: Standing, session: SessionHold) -> &'static str {
@@ -163,6 +163,10 @@ fn served() -> ConsumerExplanation {
         channel: 1,
         unacked: 0,
         prefetch: 1,
+        subscription: None,
+        credits: None,
+        offset_lag: None,
+        skipped: None,
         ack_required: true,
         is_served: true,
         reason: "in_line",
@@ -184,4 +188,38 @@ fn silent_queue(broker: &Broker) -> DeliveryExplanation {
     };
     broker.declare_queue(&principal, declare).unwrap();
     silent(broker, &broker.vhost("/").unwrap().queue(b"q").unwrap())
+}
+
+#[test]
+fn a_stream_tells_how_far_its_consumers_are_behind() {
+    let reader = |credits, offset_lag| {
+        let consumer = StreamConsumer {
+            stream: "s".into(),
+            id: 3,
+            credits,
+            consumed: 0,
+            offset: 0,
+            offset_lag,
+            is_active: true,
+            is_single_active: false,
+            properties: Vec::new(),
+        };
+        let (reason, text) = reasons::of_subscription(&consumer, 0);
+        let lag = Some(offset_lag);
+        ConsumerExplanation {
+            is_served: reason == "in_line",
+            reason,
+            text,
+            subscription: Some(3),
+            offset_lag: lag,
+            skipped: Some(4),
+            ..served()
+        }
+    };
+    assert_eq!(reader(0, 5).reason, "no_credit");
+    let line = reader(2, 5).line();
+    assert!(
+        line.contains("(subscription 3): is served; credit for 2 chunks; 5 messages behind; 4 in compressed"),
+        "{line}"
+    );
 }

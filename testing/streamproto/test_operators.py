@@ -1,0 +1,91 @@
+"""What operators see of streams: lag, credit and what was passed over, in explanations and metrics."""
+
+import json
+import socket
+import time
+import urllib.request
+
+from frames import FIRST, NEXT, batch, message
+
+
+def explained(broker, stream):
+    return json.loads(broker.ctl("-q", "explain_delivery", stream, "--formatter", "json"))
+
+
+def until(check, seconds=10):
+    ends = time.monotonic() + seconds
+    while not (found := check()):
+        assert time.monotonic() < ends, "not in time"
+        time.sleep(0.1)
+    return found
+
+
+def test_a_consumer_without_credit_is_explained_with_its_lag(own):
+    client, name = own.client(), own.name()
+    client.create(name)
+    client.declare(name)
+    for nth in range(10):
+        client.publish([message(b"x")] * 10, first=nth * 10)
+        client.confirmed(10)
+    client.subscribe(name, 7, FIRST, credit=1, name="app")
+    seen = len(client.chunk(7).bodies())
+
+    def found():
+        consumers = explained(own, name)["consumers"]
+        return consumers and consumers[0]["credits"] == 0 and consumers[0]
+    consumer = until(found)
+    assert (consumer["tag"], consumer["subscription"], consumer["reason"], consumer["is_served"]) == ("app", 7, "no_credit", False)
+    assert consumer["offset_lag"] == 100 - seen
+    assert f"{100 - seen} messages behind" in own.ctl("-q", "explain_delivery", name)
+    client.credit(100, 7)
+    until(lambda: explained(own, name)["consumers"][0]["offset_lag"] == 0)
+    assert explained(own, name)["verdict"] == "All 1 active consumers are at the end of the stream."
+
+
+def test_a_consumer_of_amqp_0_9_1_is_explained_with_what_it_passed_over(own):
+    client, name = own.client(), own.name()
+    client.create(name)
+    client.declare(name)
+    client.publish([batch([b"a"] * 5, compression=1, packed=b"packed", uncompressed=50), message(b"one"), message(b"two")])
+    client.confirmed(3)
+    channel = own.channel()
+    channel.basic_qos(prefetch_count=1)
+    got = []
+    channel.basic_consume(name, lambda ch, method, *_: got.append(method.delivery_tag), arguments={"x-stream-offset": "first"})
+    channel.connection.process_data_events(1)
+    consumer = explained(own, name)["consumers"][0]
+    assert (consumer["reason"], consumer["offset_lag"], consumer["skipped"]) == ("prefetch_full", 1, 5), consumer
+    channel.basic_ack(got[0])
+    channel.connection.process_data_events(1)
+    assert explained(own, name)["consumers"][0]["offset_lag"] == 0
+
+
+def test_members_of_a_group_that_wait_are_told_apart(own):
+    first, second, name = own.client(), own.client(), own.name()
+    first.create(name)
+    for client in (first, second):
+        assert client.subscribe(name, 1, NEXT, single_active_consumer="true", name="g") == 1
+    assert sorted(it["reason"] for it in explained(own, name)["consumers"]) == ["in_line", "inactive"]
+
+
+def test_the_largest_lag_is_a_metric(fresh):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        where = "127.0.0.1:%d" % free.getsockname()[1]
+    config = fresh.process.config
+    config.write_text(config.read_text().replace("tcp.listener = none", "tcp.ip = 127.0.0.1\nprometheus.tcp.port = " + where.split(":")[1]))
+    fresh.restart()
+
+    def metrics(path):
+        return urllib.request.urlopen(f"http://{where}{path}").read().decode()
+    client = fresh.client()
+    client.create("s")
+    client.declare("s")
+    for nth in range(5):
+        client.publish([message(b"x")], first=nth)
+        client.confirmed(1)
+    assert "\nrabbitmq_stream_consumer_max_offset_lag 0\n" in metrics("/metrics")
+    client.subscribe("s", 1, FIRST, credit=0)
+    assert "\nrabbitmq_stream_consumer_max_offset_lag 4\n" in metrics("/metrics")
+    line = 'rabbitmq_detailed_stream_consumer_max_offset_lag{vhost="/",queue="s"} 4'
+    assert line in metrics("/metrics/detailed?family=stream_consumer_metrics")

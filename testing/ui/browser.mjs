@@ -8,6 +8,7 @@ const from = (folder, name) => createRequire(join(cache, folder, "package.json")
 export const { chromium } = from("ui", "playwright-core");
 const axe = readFileSync(createRequire(join(cache, "ui", "package.json")).resolve("axe-core/axe.min.js"), "utf8");
 export const amqp = from("node", "amqplib");
+export const rhea = from("node", "rhea");
 
 export const MANAGEMENT = (process.env.MANAGEMENT_URL ?? "http://127.0.0.1:15672").replace(/\/$/, "");
 export const AMQP = process.env.AMQP_URL ?? "amqp://guest:guest@127.0.0.1:5672/%2F";

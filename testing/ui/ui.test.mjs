@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
-import { AMQP, Browser, MANAGEMENT, PASSWORD, USER, amqp, api, until } from "./browser.mjs";
+import { AMQP, Browser, MANAGEMENT, PASSWORD, USER, amqp, api, rhea, until } from "./browser.mjs";
 
 const VHOST = "ui test/ü";
 const V = encodeURIComponent(VHOST);
@@ -358,6 +358,29 @@ inBrowser("an exclusive queue is its connection's: the page offers nothing that 
   await page.getByRole("button", { name: "Publish message" }).click();
   await page.getByText("Published and routed").waitFor();
   await channel.deleteQueue(queue);
+});
+
+inBrowser("a connection of AMQP 1.0 shows its sessions and links", async (page) => {
+  const { hostname, port, username, password } = new URL(AMQP);
+  const container = rhea.create_container({ id: "ui-links" });
+  const client = container.connect({ host: hostname, port: Number(port || 5672), hostname: `vhost:${VHOST}`, username, password, reconnect: false });
+  try {
+    client.open_receiver({ name: "ui-in", source: "/queues/dead", credit_window: 0 }).add_credit(7);
+    client.open_sender({ name: "ui-out", target: "/exchanges/orders/key" });
+    const found = await until("the connection is listed with its links", async () => {
+      const { body } = await api("connections");
+      const one = body.find((it) => it.protocol === "AMQP 1-0" && it.container_id === "ui-links");
+      const sessions = one && (await api(`connections/${encodeURIComponent(one.name)}/sessions`)).body;
+      return sessions?.[0]?.incoming_links?.length && sessions[0].outgoing_links.length && one;
+    });
+    await browser.go(page, `connections/${encodeURIComponent(found.name)}`);
+    const row = (name) => page.getByRole("row").filter({ hasText: name });
+    await row("ui-in").getByText("to client").waitFor();
+    assert.match(await row("ui-in").textContent(), /\/queues\/dead\s*7/);
+    assert.match(await row("ui-out").textContent(), /from client\s*\/exchanges\/orders\/key/);
+  } finally {
+    client.close();
+  }
 });
 
 inBrowser("connections and channels lead to their details", async (page) => {

@@ -24,6 +24,12 @@ pub(super) fn of_consumer(consumer: &ConsumerStats, hold: ConsumerHold) -> (&'st
         (_, SessionHold::Gone) => {
             ("gone", "not served: it was cancelled, or its channel has just ended".into())
         }
+        (Standing::PrefetchFull, _) if consumer.spec.by_credit => (
+            "no_credit",
+            format!(
+                "not served: its link has used up its credit; its client asks for more with a flow frame; {unacked} unsettled"
+            ),
+        ),
         (Standing::PrefetchFull, _) => (
             "prefetch_full",
             format!(
@@ -49,6 +55,9 @@ pub(super) fn of_consumer(consumer: &ConsumerStats, hold: ConsumerHold) -> (&'st
                 "not served for now: {held_bytes} bytes of large messages (above 1 MiB) wait for the sockets of other clients that read slowly"
             ),
         ),
+        (_, SessionHold::Unannounced) if consumer.spec.by_credit => {
+            ("starting", "not served yet: its client has no answer to its attach frame".into())
+        }
         (_, SessionHold::Unannounced) => {
             ("starting", "not served yet: its client has no answer to basic.consume".into())
         }
@@ -57,6 +66,9 @@ pub(super) fn of_consumer(consumer: &ConsumerStats, hold: ConsumerHold) -> (&'st
         }
         (Standing::Paused, SessionHold::None) => {
             ("paused", "is about to be served: its session can take more".into())
+        }
+        (Standing::InLine, SessionHold::None) if consumer.spec.by_credit => {
+            ("in_line", format!("is served, its link has credit; {unacked} unsettled"))
         }
         (Standing::InLine, SessionHold::None) if consumer.spec.ack_required => {
             ("in_line", format!("is served; {unacked} unacked{}", of_prefetch(consumer.spec.prefetch)))

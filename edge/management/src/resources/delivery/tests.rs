@@ -47,6 +47,18 @@ fn each_hold_has_its_reason() {
     assert!(text.contains("prefetch of 3") && text.contains("basic.qos"), "{text}");
 }
 
+#[test]
+fn a_link_of_amqp_1_0_has_credit_or_has_none() {
+    let mut link = consumer(0, 3);
+    link.spec.by_credit = true;
+    let said = |standing, session| reasons::of_consumer(&link, ConsumerHold { standing, session });
+    let (reason, text) = said(Standing::PrefetchFull, SessionHold::None);
+    assert!(reason == "no_credit" && text.contains("flow frame; 3 unsettled"), "{reason} {text}");
+    let (reason, text) = said(Standing::InLine, SessionHold::None);
+    assert!(reason == "in_line" && text.contains("has credit; 3 unsettled"), "{reason} {text}");
+    assert_eq!(said(Standing::Paused, SessionHold::Unannounced).0, "starting");
+}
+
 #[tokio::test]
 async fn a_queue_without_consumers_and_one_that_is_not_there_are_explained() {
     let folder = tempfile::tempdir().unwrap();

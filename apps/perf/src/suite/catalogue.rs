@@ -101,7 +101,7 @@ macro_rules! durable {
 }
 
 /// All tests in the order in which they run.
-pub(crate) const GROUPS: [Group; 15] = [
+pub(crate) const GROUPS: [Group; 18] = [
     alone(&[test(
         "max-rate",
         "1 publisher and 1 consumer, both as fast as they can",
@@ -213,6 +213,34 @@ pub(crate) const GROUPS: [Group; 15] = [
         )],
         needs: Needs::Control,
     },
+    alone(&[
+        test(
+            "stream-publish",
+            "1 publisher to a stream, nobody reads",
+            durable!("-sq -u warren-bench-stream -ad false -x 1 -y 0 -z {seconds}"),
+            Figure::Sent,
+        ),
+        test(
+            "stream-backlog",
+            "4 consumers read the stream of the test before from its first message",
+            "-e warren-bench -sq -u warren-bench-stream -ad false -x 0 -y 4 -sco first -q 2000 -A 500 -z {seconds}",
+            Figure::Received,
+        ),
+    ]),
+    alone(&[test(
+        "stream-tail",
+        "1 publisher to a stream, 4 consumers at its end",
+        durable!("-sq -u warren-bench-stream-tail -ad false -x 1 -y 4 -sco next -q 2000 -A 500 -z {seconds}"),
+        Figure::Received,
+    )]),
+    alone(&[test(
+        "stream-mixed",
+        "4 publishers to a stream, 4 consumers from its first message",
+        durable!(
+            "-sq -u warren-bench-stream-mixed -ad false -x 4 -y 4 -sco first -q 2000 -A 500 -z {seconds}"
+        ),
+        Figure::Received,
+    )]),
 ];
 
 impl Test {
@@ -240,10 +268,15 @@ impl Test {
         arguments
     }
 
-    /// The test whose queue this one empties.
-    pub(crate) fn empties(&self) -> Option<&'static Test> {
+    /// The test that has to run before this one.
+    fn before(&self) -> Option<&'static Test> {
         let pairs = GROUPS.iter().flat_map(|group| group.tests.windows(2));
         pairs.filter(|pair| pair[1].name == self.name).map(|pair| &pair[0]).next()
+    }
+
+    /// The test whose queue this one empties.
+    pub(crate) fn empties(&self) -> Option<&'static Test> {
+        self.before().filter(|_| self.arguments.contains("-ew empty"))
     }
 
     /// Why there are fewer connections than the test is about, if there are.
@@ -303,7 +336,7 @@ mod tests {
                 assert!(outcome.is_ok(), "{line:?}: {}", outcome.unwrap_err());
             }
         }
-        assert_eq!(names.len(), 17);
+        assert_eq!(names.len(), 21);
     }
 
     #[test]

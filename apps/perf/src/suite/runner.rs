@@ -518,8 +518,9 @@ mod tests {
             found.iter().map(|test| test.name).collect::<Vec<_>>()
         };
         assert_eq!(names("drain"), ["growing", "drain"]);
+        assert_eq!(names("stream-backlog"), ["stream-publish", "stream-backlog"]);
         assert_eq!(names("max-rate"), ["max-rate"]);
-        assert_eq!(chosen(&[]).unwrap().len(), 17);
+        assert_eq!(chosen(&[]).unwrap().len(), 21);
         assert!(chosen(&["nope".to_owned()]).unwrap_err().to_string().contains("--list"));
     }
 

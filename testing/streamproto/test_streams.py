@@ -7,7 +7,7 @@ import time
 import pytest
 
 from frames import (CONSUMER_UPDATE, CREATE_SUPER_STREAM, CREDIT, DELETE_PUBLISHER, DELETE_SUPER_STREAM, DELIVER, EXCHANGE_VERSIONS, FIRST,
-                    LAST, METADATA, METADATA_UPDATE, NEXT, PARTITIONS, PUBLISH_CONFIRM, QUERY_OFFSET, RESOLVE_OFFSET, ROUTE,
+                    LAST, METADATA, METADATA_UPDATE, NEXT, PARTITIONS, PUBLISH, PUBLISH_CONFIRM, QUERY_OFFSET, RESOLVE_OFFSET, ROUTE,
                     STORE_OFFSET, STREAM_STATS, UNSUBSCRIBE, Reader, array, at_offset, at_time, batch, body_of, data, mapping, message,
                     pairs, text)
 
@@ -409,3 +409,19 @@ def test_confirms_of_a_deleted_publisher_do_not_come(stream):
     assert client.code(DELETE_PUBLISHER, b"\x05") == 1
     assert client.is_quiet(PUBLISH_CONFIRM)
     assert pairs() == array() and data(b"") == b"\0\0\0\0"
+
+
+def test_an_id_that_is_published_twice_is_confirmed_twice_and_never_twice_in_a_frame(stream):
+    client, name = stream
+    client.declare(name, 1, "me")
+    items = [struct.pack(">Q", nth) + message(b"m") for nth in (1, 1, 2, 2)]
+    client.send(PUBLISH, bytes([1]) + array(*items))
+    seen = []
+    while len(seen) < 4:
+        reader = Reader(client.next(PUBLISH_CONFIRM).body[1:])
+        ids = [reader.number(8) for _ in range(reader.number(4))]
+        assert len(ids) == len(set(ids))
+        seen += ids
+    assert sorted(seen) == [1, 1, 2, 2]
+    client.subscribe(name)
+    assert client.bodies(2) == [b"m"] * 2

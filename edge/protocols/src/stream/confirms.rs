@@ -57,7 +57,14 @@ impl Running {
                     confirmed += 1;
                     id
                 };
-                write_publish_confirm(id, ids.by_ref().take(IDS_MAX).map(count), output.bytes());
+                // An id that was published twice is confirmed twice, in two frames: clients look it up, and stop reading a frame of which
+                // they do not know an id.
+                let mut last = None;
+                let rising = std::iter::from_fn(|| {
+                    last = Some(ids.next_if(|id| last.is_none_or(|last| *id > last))?);
+                    last
+                });
+                write_publish_confirm(id, rising.take(IDS_MAX).map(count), output.bytes());
             }
             drop((ids, output));
             publisher.pending.drain(..done);

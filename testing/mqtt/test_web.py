@@ -2,6 +2,8 @@
 
 import base64
 import os
+import pathlib
+import re
 import socket
 import struct
 
@@ -101,3 +103,51 @@ def test_frames_and_origins_have_bounds(tmp_path):
         until("it is gone", lambda: not server.rows("list_web_mqtt_connections", "conn_name"))
     finally:
         server.end()
+
+
+def connect(name):
+    """CONNECT of version 3.1.1, in a frame."""
+    payload = struct.pack(">H", len(name)) + name
+    body = b"\x00\x04MQTT\x04\x02\x00\x00" + payload
+    return frame(2, bytes([0x10, len(body)]) + body)
+
+
+def sent_until_it_blocks(client, block, most):
+    """Bytes that the server and the socket between take within a second, at most so many."""
+    client.settimeout(1)
+    sent = 0
+    try:
+        while sent < most:
+            sent += client.send(block)
+    except TimeoutError:
+        pass
+    return sent
+
+
+def resident_kib(server):
+    return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{server.process.child.pid}/status").read_text()).group(1))
+
+
+def test_little_is_read_before_the_login(broker):
+    client, _ = request(broker)
+    before = resident_kib(broker)
+    client.sendall(frame(2, b"", length=16 << 20))
+    # The buffers of the operating system take some of it, the server no more than a CONNECT.
+    assert sent_until_it_blocks(client, bytes(1 << 20), 15 << 20) < 15 << 20
+    assert resident_kib(broker) - before < 4096
+    client.close()
+
+
+def test_what_comes_with_connect_is_read_after_the_login(broker):
+    body = b"\x00\x05web/l" + bytes(1_000_000)
+    publish = b"\x30" + bytes([0x80 | len(body) & 127, 0x80 | len(body) >> 7 & 127, len(body) >> 14]) + body
+    client, _ = request(broker)
+    client.sendall(connect(b"large") + frame(2, publish, length=len(publish)) + frame(2, b"\xc0\x00"))
+    wanted = b"\x82\x04\x20\x02\x00\x00" + b"\x82\x02\xd0\x00"
+    found = b""
+    while len(found) < len(wanted):
+        part = client.recv(100)
+        assert part, found
+        found += part
+    assert found == wanted
+    client.close()

@@ -12,9 +12,12 @@ use net::{Endpoint, WebSocketOptions};
 use platform::Clock;
 use protocols::mqtt::{Door, SessionQueueType, Settings};
 
-use crate::config::{self, Options, QueueType, Switch, WebMqttOptions};
+use crate::config::{self, Options, QueueType, Switch};
 use crate::server::Bound;
 use crate::tls::Certificates;
+
+/// Of a WebSocket's request, and of the heads of the frames that a CONNECT comes in.
+const REQUEST_AND_FRAMES_BYTES_MAX: usize = 64 << 10;
 
 /// Makes the sessions.
 pub(crate) fn door(options: &Options, broker: &Broker, clock: &Arc<dyn Clock>) -> Door {
@@ -36,20 +39,24 @@ pub(crate) fn entrances(options: &Options, certificates: &Certificates) -> Vec<(
     };
     let mut all = of(&options.mqtt.listeners, plain.clone());
     all.append(&mut of(&options.mqtt.tls_listeners, encrypted));
-    all.append(&mut web_entrances(&options.web_mqtt, &plain, certificates));
+    all.append(&mut web_entrances(options, &plain, certificates));
     all
 }
 
 /// The same for those who come over WebSocket.
 fn web_entrances(
-    options: &WebMqttOptions,
+    options: &Options,
     plain: &Endpoint,
     certificates: &Certificates,
 ) -> Vec<(config::Listener, Endpoint)> {
+    let connect_bytes_max = options.mqtt.packet_bytes_max_unauthenticated;
+    let options = &options.web_mqtt;
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let web_socket = WebSocketOptions {
         path: options.path.clone(),
         protocol: "mqtt",
-        message_bytes_max: usize::try_from(options.message_bytes_max).unwrap_or(usize::MAX),
+        message_bytes_max: size(options.message_bytes_max),
+        unanswered_bytes_max: size(connect_bytes_max).saturating_add(REQUEST_AND_FRAMES_BYTES_MAX),
         origins: options.origins.clone(),
     };
     let plain = Endpoint {

@@ -17,6 +17,10 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, WebSocketCon
 use tokio_tungstenite::tungstenite::{self, Error};
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config};
 
+mod ration;
+
+use ration::Rationed;
+
 /// Bytes read from the socket at once; each connection keeps a buffer of so many.
 const READ_BYTES: usize = 4096;
 
@@ -35,13 +39,15 @@ pub struct WebSocketOptions {
     pub protocol: &'static str,
     /// Largest frame and message that they may send, bytes.
     pub message_bytes_max: usize,
+    /// Bytes that are read of a client, about, before the session has written to it: the session writes when it knows who the client is.
+    pub unanswered_bytes_max: usize,
     /// Origins that browsers may come from, as they write them: `https://example.com`. Empty allows all.
     pub origins: Vec<String>,
 }
 
 /// The bytes in the binary messages of a WebSocket.
 pub(crate) struct WebSocket<S> {
-    messages: WebSocketStream<S>,
+    messages: WebSocketStream<Rationed<S>>,
     /// The rest of the latest message.
     unread: Bytes,
 }
@@ -55,6 +61,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
             .max_write_buffer_size(OUTPUT_BYTES_MAX)
             .max_message_size(Some(options.message_bytes_max))
             .max_frame_size(Some(options.message_bytes_max));
+        let stream = Rationed::new(stream, options.unanswered_bytes_max);
         let messages =
             accept_hdr_async_with_config(stream, Door(options), Some(config)).await.map_err(of_library)?;
         Ok(WebSocket { messages, unread: Bytes::new() })
@@ -157,6 +164,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocket<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocket<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.messages.get_mut().lift();
         // One message at a time: what the socket does not take bounds what is kept.
         ready!(self.as_mut().poll_flush(cx))?;
         let part = &bytes[..bytes.len().min(WRITE_BYTES_MAX)];

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """Messages from AMQP 0-9-1 to AMQP 1.0 and back, by Warren and by RabbitMQ 4.3: what arrives is compared.
 
-    testing/amqp10/differ.py WARREN_PORT RABBITMQ_PORT
+    testing/amqp10/differ.py WARREN_PORT                    with what RabbitMQ was seen to do
+    testing/amqp10/differ.py WARREN_PORT RABBITMQ_PORT      with a RabbitMQ
+    testing/amqp10/differ.py --record RABBITMQ_PORT         writes what it does to seen/conversions.json
 
 Needs pika and Qpid Proton. Differences that are documented stand in DIFFERS; any other one ends the program with status 1, and so does
 one of those that is not there any more.
 """
 
 import decimal
+import json
 import sys
 import uuid
+from pathlib import Path
 
 import pika
 import proton
@@ -17,6 +21,7 @@ from proton.utils import BlockingConnection
 
 WAIT_S = 5
 QUEUE = "differ"
+SEEN = Path(__file__).parent / "seen" / "conversions.json"
 
 # Case: why the brokers differ (docs/amqp-1.0.md).
 DIFFERS = {
@@ -218,20 +223,46 @@ def seen(port, way, case):
                 pass
 
 
-def main():
-    warren, rabbitmq = sys.argv[1:]
-    cases = [(way, name, case) for way, all_of_it in (("forth", FORTH), ("back", BACK), ("round_trip", FORTH)) for name, case in all_of_it.items()]
+def cases():
+    """Every case: which way, its name, and what is sent."""
+    return [(way, name, case) for way, named in (("forth", FORTH), ("back", BACK), ("round_trip", FORTH)) for name, case in named.items()]
+
+
+def all_seen(port):
+    """What a broker makes of every case."""
+    return {f"{way}: {name}": seen(port, way, case) for way, name, case in cases()}
+
+
+def record(port):
+    """Keeps what RabbitMQ does."""
+    SEEN.parent.mkdir(exist_ok=True)
+    SEEN.write_text(json.dumps(all_seen(port), indent=1, sort_keys=True) + "\n")
+
+
+def compare(ours, theirs):
+    """How many cases are alike, and the text of each difference that is not documented."""
     wrong, alike = [], 0
-    for way, name, case in cases:
-        ours, theirs = seen(warren, way, case), seen(rabbitmq, way, case)
-        key = f"{way}: {name}"
-        if ours == theirs:
+    for key in sorted(ours.keys() | theirs.keys()):
+        of_warren, of_rabbitmq = ours.get(key, "no such case"), theirs.get(key, "not recorded")
+        if of_warren == of_rabbitmq:
             alike += 1
             if key in DIFFERS:
                 wrong.append(f"{key}: differs no more")
         elif key not in DIFFERS:
-            wrong.append(f"{key}\n    Warren   {shortened(ours)}\n    RabbitMQ {shortened(theirs)}")
-    print(f"{len(cases)} cases, {alike} alike, {len(DIFFERS)} documented differences, {len(wrong)} unexpected")
+            wrong.append(f"{key}\n    Warren   {shortened(of_warren)}\n    RabbitMQ {shortened(of_rabbitmq)}")
+    return alike, wrong
+
+
+def main():
+    arguments = sys.argv[1:]
+    if len(arguments) not in (1, 2):
+        sys.exit(__doc__)
+    if arguments[0] == "--record":
+        return record(arguments[1])
+    ours = all_seen(arguments[0])
+    theirs = all_seen(arguments[1]) if arguments[1:] else json.loads(SEEN.read_text())
+    alike, wrong = compare(ours, theirs)
+    print(f"{len(ours)} cases, {alike} alike, {len(DIFFERS)} documented differences, {len(wrong)} unexpected")
     print("\n".join(wrong))
     return 1 if wrong else 0
 

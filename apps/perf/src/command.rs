@@ -2,6 +2,7 @@
 
 use crate::amqp10::{self, Amqp10Options};
 use crate::load::{self, Options};
+use crate::mqtt::{self, MqttOptions};
 use crate::null_broker::{self as null, NullOptions};
 use crate::streams::{self, StreamOptions};
 use crate::suite::{self, BenchCommand, BenchOptions};
@@ -31,6 +32,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode>
         args[0] = "warren perf --amqp10".into();
         return match Amqp10Options::try_parse_from(args) {
             Ok(options) => amqp10::run(&options),
+            Err(error) => Ok(explain(&error)),
+        };
+    }
+    if args.first().is_some_and(|first| first == "--mqtt") {
+        args[0] = "warren perf --mqtt".into();
+        return match MqttOptions::try_parse_from(args) {
+            Ok(options) => mqtt::run(&options),
             Err(error) => Ok(explain(&error)),
         };
     }

@@ -6,4 +6,4 @@ mod counts;
 mod measure;
 
 pub(crate) use counts::Counts;
-pub(crate) use measure::{Plan, measure};
+pub(crate) use measure::{Plan, Threads, measure};

@@ -137,7 +137,7 @@ impl Running {
         {
             return self.transfer(channel, &transfer, payload);
         }
-        let (performative, _) = Performative::decode(frame.body)
+        let (performative, payload) = Performative::decode(frame.body)
             .map_err(|error| Failure::connection(conditions::DECODE_ERROR, error.to_string()))?;
         match (&performative, self.sessions.get(usize::from(channel)).and_then(Option::as_deref)) {
             (Performative::Begin(begin), None) => return self.begin(channel, begin).map(|()| Taken::Frame),
@@ -155,6 +155,8 @@ impl Running {
             Performative::Flow(flow) => self.flow(channel, flow)?,
             Performative::Disposition(disposition) => self.disposition(channel, disposition)?,
             Performative::Detach(detach) => self.detach(channel, detach),
+            // Its descriptor is written the long way, as some clients do.
+            Performative::Transfer(transfer) => return self.transfer(channel, transfer, payload),
             other => {
                 let text = format!("Unexpected frame {}", other.name());
                 return Err(Failure::session(conditions::INTERNAL_ERROR, text));

@@ -283,6 +283,25 @@ fn a_message_goes_through_a_queue_and_is_settled() {
 }
 
 #[test]
+fn a_transfer_whose_descriptor_is_written_the_long_way_is_taken() {
+    let world = World::new();
+    world.queue(b"q");
+    let mut client = world.begun();
+    client.attach(Role::Sender, 0);
+    let transfer = Transfer { delivery_id: Some(0), delivery_tag: Some(b"t"), ..Transfer::of(0) };
+    let mut frame = Vec::new();
+    encode_delivery(0, &transfer, &[&message_of(10)], 512, &mut frame);
+    assert_eq!(frame[8..11], [0x00, 0x53, 0x14]);
+    frame.splice(9..11, [0x80, 0, 0, 0, 0, 0, 0, 0, 0x14]);
+    let bytes = (frame.len() as u32).to_be_bytes();
+    frame[..4].copy_from_slice(&bytes);
+    client.write(|out| out.extend_from_slice(&frame));
+    assert_eq!(client.next(), "amqp:disposition:list");
+    let queue = world.broker.vhost("/").unwrap().queue(b"q").unwrap();
+    assert_eq!(queue.stats().wait().ready, 1);
+}
+
+#[test]
 fn a_large_message_waits_for_a_narrow_window_frame_by_frame() {
     let world = World::new();
     world.queue(b"q");

@@ -34,6 +34,7 @@ def test_what_a_stream_client_publishes_amqp_reads(broker, stream):
     for method, properties, body in channel.consume(name, arguments={"x-stream-offset": "first"}, inactivity_timeout=10):
         assert method is not None, "no message in time"
         found.append((properties, body))
+        assert (method.exchange, method.routing_key) == ("", name)
         channel.basic_ack(method.delivery_tag)
         if len(found) == 2:
             break

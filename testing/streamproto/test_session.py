@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from frames import (CLOSE, CREATE, DECLARE_PUBLISHER, EXCHANGE_VERSIONS, HEARTBEAT, OPEN, PEER_PROPERTIES, SASL_AUTHENTICATE, TUNE,
-                    Closed, Reader, array, data, mapping, plain, text)
+from frames import (CLOSE, CREATE, CREDIT, DECLARE_PUBLISHER, EXCHANGE_VERSIONS, HEARTBEAT, METADATA_UPDATE, OPEN, PEER_PROPERTIES,
+                    SASL_AUTHENTICATE, TUNE, Closed, Reader, array, data, mapping, message, plain, text)
 
 
 def test_the_handshake_tells_server_mechanisms_limits_and_address(broker):
@@ -143,3 +143,31 @@ def test_closed_is_an_error_for_the_reader(broker):
     client.send(TUNE, struct.pack(">II", 0, 0))
     with pytest.raises(Closed):
         client.receive()
+
+
+def test_a_new_login_takes_away_what_is_no_longer_permitted(own):
+    user = own.name()
+    own.ctl("add_user", user, "one")
+    own.ctl("set_permissions", user, ".*", ".*", ".*")
+    client = own.client(user=user, password="one")
+    both, read, kept = own.name(), own.name(), own.name()
+    for nth, name in enumerate((both, read, kept)):
+        assert client.create(name) == 1
+        assert client.declare(name, nth) == 1
+        assert client.subscribe(name, nth) == 1
+    own.ctl("change_password", user, "two")
+    own.ctl("set_permissions", user, ".*", kept, f"{kept}|{read}")
+    assert client.login(user, "two") == 1
+    told = [client.next(METADATA_UPDATE).body for _ in range(2)]
+    assert told == [struct.pack(">H", 6) + text(both), struct.pack(">H", 6) + text(read)]
+    client.publish([message(b"refused")], publisher=0)
+    assert client.errors() == (0, [(0, 18)])
+    client.credit(1, subscription=0)
+    assert client.next(CREDIT, is_response=True).body == struct.pack(">HB", 4, 0)
+    client.publish([message(b"taken")], publisher=2)
+    client.confirmed(1, publisher=2)
+    assert client.bodies(1, subscription=2) == [b"taken"]
+    other = own.client()
+    assert other.declare(read) == 1
+    other.publish([message(b"read")])
+    assert client.bodies(1, subscription=1) == [b"read"]

@@ -108,7 +108,7 @@ impl Queue {
         }
         let (name, vhost) = (String::from_utf8_lossy(self.name()), self.vhost_name());
         let owner = Box::new(QueueOfStream { queue: self.id, services: Arc::downgrade(services) });
-        let opened = Stream::open(&services.streams.logs, self.id.0, &self.config(), owner);
+        let opened = Stream::open(&services.streams.logs, (self.id.0, self.name()), &self.config(), owner);
         let (stream, damages) = opened.inspect_err(|error| {
             tracing::error!(stream = %name, vhost, %error, "a stream cannot be opened");
         })?;

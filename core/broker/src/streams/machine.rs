@@ -143,7 +143,7 @@ impl Machine for StreamMachine {
         let Some(stream) = &self.stream else { return false };
         let Ok(wanted) = arguments::wanted(Table::from_raw(&spec.arguments), now_ms) else { return false };
         let reader = stream.log.reader(wanted.seek, wanted.filter);
-        self.consumers.push(Consumer::new(spec, reader, wanted.first));
+        self.consumers.push(Consumer::new(spec, reader, wanted.first, stream.name.clone()));
         true
     }
 

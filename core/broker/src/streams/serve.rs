@@ -1,6 +1,7 @@
 //! A consumer of AMQP 0-9-1 or 1.0: a reader, the chunk it is in, and its credit.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use message::{AsStored, FromStream, MessageView, Streamed};
@@ -38,14 +39,18 @@ pub(super) struct Consumer {
 
 /// A reader that makes messages of entries, for the consumer's protocol.
 enum Converter {
-    Amqp091(FromStream),
+    /// With the queue's name: the routing key of what came by the stream protocol (B185).
+    Amqp091(FromStream, Arc<[u8]>),
     Amqp10(AsStored),
 }
 
 impl Converter {
     fn message<'s, 'e>(&'s mut self, entry: &'e [u8], offset: u64) -> Streamed<'s, 'e> {
         match self {
-            Converter::Amqp091(converter) => converter.message(entry, offset),
+            Converter::Amqp091(converter, queue) => {
+                let streamed = converter.message(entry, offset);
+                Streamed { routing_key: Some(streamed.routing_key.unwrap_or(queue)), ..streamed }
+            }
             Converter::Amqp10(converter) => converter.message(entry, offset),
         }
     }
@@ -116,10 +121,10 @@ pub(super) struct Served {
 }
 
 impl Consumer {
-    pub(super) fn new(spec: ConsumerSpec, reader: Reader, first: u64) -> Consumer {
+    pub(super) fn new(spec: ConsumerSpec, reader: Reader, first: u64, queue: Arc<[u8]>) -> Consumer {
         // Only links of AMQP 1.0 are served by credit.
         let converter = match spec.by_credit {
-            false => Converter::Amqp091(FromStream::default()),
+            false => Converter::Amqp091(FromStream::default(), queue),
             true => Converter::Amqp10(AsStored::default()),
         };
         Consumer {

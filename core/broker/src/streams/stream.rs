@@ -33,6 +33,8 @@ pub(crate) trait Committed: Send + Sync {
 /// A queue's stream.
 pub(crate) struct Stream {
     pub(crate) log: Arc<StreamLog>,
+    /// Name of the queue.
+    pub(super) name: Arc<[u8]>,
     commits: Arc<Commits>,
 }
 
@@ -49,14 +51,14 @@ impl Stream {
     /// Opens it, or begins it. Tells what is damaged.
     pub(crate) fn open(
         logs: &StreamLogs,
-        id: u64,
+        (id, name): (u64, &[u8]),
         config: &QueueConfig,
         owner: Box<dyn Owner>,
     ) -> Result<(Stream, Vec<StreamError>), StreamError> {
         let (pending, is_called) = (Mutex::default(), AtomicBool::new(false));
         let commits = Arc::new(Commits { owner, pending, is_called });
         let (log, damages) = logs.open(id, limits_of(config), commits.clone())?;
-        Ok((Stream { log, commits }, damages))
+        Ok((Stream { log, name: name.into(), commits }, damages))
     }
 
     /// Tells when everything before `next_offset` is committed.

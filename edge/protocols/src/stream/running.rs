@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use broker::streams::StreamLog;
-use broker::{Broker, Kind, Principal, Raised};
+use broker::{Broker, Kind, Permission, Principal, Raised};
 use wire::stream::commands::MetadataUpdate;
 use wire::stream::requests::{self, SaslAuthenticate};
 use wire::stream::{Command, Message, Request, Response, ResponseCode};
@@ -247,6 +247,31 @@ impl Running {
     /// One of the streams that have ended.
     fn ended(&self) -> Option<Box<str>> {
         self.all_used().find(|used| used.log.check().is_err()).map(|used| used.name.clone())
+    }
+
+    /// Drops publishers and consumers that the user's permissions no longer allow, and tells the client of their streams.
+    pub(crate) fn forget_forbidden(&mut self) {
+        let mut told: Vec<Arc<Used>> = Vec::new();
+        let mut note = |used: &Arc<Used>| {
+            if !told.iter().any(|known| known.name == used.name) {
+                told.push(used.clone());
+            }
+        };
+        for id in 0..=u8::MAX {
+            let published = self.publisher(id).map(|publisher| publisher.used.clone());
+            if let Some(used) = published.filter(|used| self.may(Permission::Write, &used.name).is_err()) {
+                self.drop_publisher(id);
+                note(&used);
+            }
+            let consumed = self.consumer(id).map(|consumer| consumer.used.clone());
+            if let Some(used) = consumed.filter(|used| self.may(Permission::Read, &used.name).is_err()) {
+                self.drop_consumer(id);
+                note(&used);
+            }
+        }
+        for used in told {
+            self.tell(MetadataUpdate { code: ResponseCode::STREAM_NOT_AVAILABLE, stream: &used.name });
+        }
     }
 
     /// Drops publishers and consumers of a stream.

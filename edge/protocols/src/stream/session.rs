@@ -39,6 +39,8 @@ const PROTOCOL_NAME: &str = "stream";
 
 /// How long a client may take to end a connection that is closing, milliseconds.
 const CLOSE_TIMEOUT_MS: u64 = 10_000;
+/// How long a refused client waits for its answer, milliseconds; RabbitMQ's time.
+const REFUSAL_MS: u64 = 3_000;
 
 /// Of an incomplete frame so many more bytes are asked for at once, at most: memory follows what arrives, not what a length says.
 const MORE_BYTES_MAX: usize = 256 << 10;
@@ -75,6 +77,8 @@ enum Phase {
     /// It opens a vhost.
     Opening,
     Running,
+    /// The client is refused: the answer waits, so that passwords are not tried out fast.
+    Refused,
     /// The close is sent, the client's answer awaited.
     Closing,
     Draining,
@@ -89,7 +93,7 @@ impl Phase {
                 "starting"
             }
             Phase::Running => "running",
-            Phase::Closing | Phase::Draining => "closing",
+            Phase::Refused | Phase::Closing | Phase::Draining => "closing",
             Phase::Closed => "closed",
         }
     }
@@ -109,6 +113,8 @@ pub struct Session {
     login: Option<(Arc<User>, Mechanism)>,
     running: Option<Box<Running>>,
     wait: Option<Wait>,
+    /// The answer that a refused client gets later.
+    refusal: Vec<u8>,
     /// A frame waits for the end of a long change of metadata, see [`broker::LongChanges`].
     awaits_metadata: bool,
     /// Negotiated, bytes.
@@ -159,6 +165,7 @@ impl Session {
             login: None,
             running: None,
             wait: None,
+            refusal: Vec::new(),
             awaits_metadata: false,
             frame_max: 0,
             heartbeat_s: 0,
@@ -178,7 +185,7 @@ impl Session {
         let began = self.broker.stages().begin();
         let (mut consumed, mut needed) = (0, 0);
         while !self.stalls() {
-            if matches!(self.phase, Phase::Draining | Phase::Closed) {
+            if matches!(self.phase, Phase::Refused | Phase::Draining | Phase::Closed) {
                 consumed = input.len();
                 break;
             }
@@ -312,11 +319,20 @@ impl Session {
                 Command::from(tune).encode(self.outbox.lock().bytes());
                 self.enter(Phase::Tuning);
             }
-            Err(code) => {
+            // These say nothing about a password: as in RabbitMQ the answer comes at once.
+            Err(code @ (ResponseCode::SASL_ERROR | ResponseCode::SASL_MECHANISM_NOT_SUPPORTED)) => {
                 self.respond(correlation_id, handshake::answer(code));
                 self.enter(Phase::Draining);
             }
+            Err(code) => self.refuse(correlation_id, handshake::answer(code)),
         }
+    }
+
+    /// Ends the connection with an answer that comes late.
+    fn refuse<'a>(&mut self, correlation_id: u32, response: impl Into<Response<'a>>) {
+        self.release();
+        response.into().encode(correlation_id, &mut self.refusal);
+        self.enter(Phase::Refused);
     }
 
     /// A client that is logged in proves once more that it is who it was.
@@ -336,10 +352,13 @@ impl Session {
         } else {
             ResponseCode::SASL_CANNOT_CHANGE_MECHANISM
         };
-        self.respond(correlation_id, handshake::answer(code));
         if code != ResponseCode::OK {
-            self.release();
-            self.enter(Phase::Draining);
+            self.refuse(correlation_id, handshake::answer(code));
+            return Ok(());
+        }
+        self.respond(correlation_id, handshake::answer(code));
+        if let Some(running) = &mut self.running {
+            running.forget_forbidden();
         }
         Ok(())
     }
@@ -355,8 +374,7 @@ impl Session {
                 let why = crate::refusals::open_text(&error, &name, asked.virtual_host);
                 tracing::warn!(connection = %self.peer.connection_name(), "opening a connection failed: {why}");
                 let code = ResponseCode::VIRTUAL_HOST_ACCESS_FAILURE;
-                self.respond(correlation_id, responses::Open { code, ..responses::Open::default() });
-                self.enter(Phase::Draining);
+                self.refuse(correlation_id, responses::Open { code, ..responses::Open::default() });
             }
         }
     }
@@ -382,7 +400,7 @@ impl Session {
 
     /// Ends the connection, and says why to a client that is let in.
     fn fail(&mut self, end: &End) {
-        if matches!(self.phase, Phase::Closing | Phase::Draining | Phase::Closed) {
+        if matches!(self.phase, Phase::Refused | Phase::Closing | Phase::Draining | Phase::Closed) {
             return;
         }
         let info = self.control.info.lock().clone();
@@ -408,7 +426,7 @@ impl Session {
     /// An operator, or the end of the node, closes the connection.
     fn heed_close(&mut self) {
         let Some(reason) = self.control.take_close() else { return };
-        if matches!(self.phase, Phase::Closing | Phase::Draining | Phase::Closed) {
+        if matches!(self.phase, Phase::Refused | Phase::Closing | Phase::Draining | Phase::Closed) {
             return;
         }
         self.broker.log_forced(PROTOCOL_NAME, &self.control.info.lock().clone(), &reason);
@@ -466,10 +484,15 @@ impl Session {
         self.heed_close();
         match self.phase {
             Phase::Running => self.tick_running(now, idle_ms, interval_ms),
+            Phase::Refused if now.since_ms(self.entered) >= REFUSAL_MS => {
+                let refusal = std::mem::take(&mut self.refusal);
+                self.outbox.lock().bytes().extend_from_slice(&refusal);
+                self.enter(Phase::Draining);
+            }
             Phase::Closing | Phase::Draining if now.since_ms(self.entered) >= CLOSE_TIMEOUT_MS => {
                 self.enter(Phase::Closed);
             }
-            Phase::Closing | Phase::Draining | Phase::Closed => {}
+            Phase::Refused | Phase::Closing | Phase::Draining | Phase::Closed => {}
             _ if now.since_ms(self.entered) >= self.settings.step_timeout_ms => {
                 let phase = self.phase;
                 tracing::warn!(connection = %self.peer.connection_name(), ?phase, "a client did not go on in time");
@@ -521,6 +544,7 @@ impl Session {
                 });
                 answer.min(beat)
             }
+            Phase::Refused => after(REFUSAL_MS),
             Phase::Closing | Phase::Draining => after(CLOSE_TIMEOUT_MS),
             Phase::Closed => u64::MAX,
             _ => after(self.settings.step_timeout_ms),

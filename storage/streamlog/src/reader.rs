@@ -29,7 +29,7 @@ pub struct Reader {
     spot: Option<Spot>,
     ahead: Option<Ahead>,
     ahead_bytes: usize,
-    filter: Option<ChunkFilter>,
+    filter: Option<Arc<ChunkFilter>>,
     asked: Option<Arc<Asked>>,
     skipped: u64,
 }
@@ -64,7 +64,7 @@ impl Asked {
 impl StreamLog {
     /// A reader that begins there.
     #[must_use]
-    pub fn reader(self: &Arc<Self>, seek: Seek, filter: Option<ChunkFilter>) -> Reader {
+    pub fn reader(self: &Arc<Self>, seek: Seek, filter: Option<Arc<ChunkFilter>>) -> Reader {
         self.readers.fetch_add(1, Ordering::Relaxed);
         Reader {
             log: self.clone(),

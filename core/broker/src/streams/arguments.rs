@@ -1,5 +1,7 @@
 //! Where a consumer begins, and what it wants: its arguments.
 
+use std::sync::Arc;
+
 use message::{Table, Value};
 use queues::{ArgumentError, ArgumentReason, ConsumerSpec, Kind, age_ms};
 use streamlog::{ChunkFilter, Seek};
@@ -10,7 +12,7 @@ pub(super) struct Wanted {
     pub(super) seek: Seek,
     /// Messages before it are passed over.
     pub(super) first: u64,
-    pub(super) filter: Option<ChunkFilter>,
+    pub(super) filter: Option<Arc<ChunkFilter>>,
 }
 
 /// Reads the arguments. `now_ms` is what periods are counted back from.
@@ -49,7 +51,7 @@ fn offset(arguments: Table<'_>, now_ms: u64) -> Result<(Seek, u64), ArgumentErro
 }
 
 /// `x-stream-filter`: a text, or several; what is neither is passed over.
-fn filter(arguments: Table<'_>) -> Option<ChunkFilter> {
+fn filter(arguments: Table<'_>) -> Option<Arc<ChunkFilter>> {
     let text = |value: &Value<'_>| match value {
         Value::LongStr(text) => Some(Box::from(*text)),
         _ => None,
@@ -59,7 +61,7 @@ fn filter(arguments: Table<'_>) -> Option<ChunkFilter> {
         value => text(&value).into_iter().collect(),
     };
     let match_unfiltered = arguments.get("x-stream-match-unfiltered") == Some(Value::Bool(true));
-    (!values.is_empty()).then_some(ChunkFilter { values, match_unfiltered })
+    (!values.is_empty()).then(|| Arc::new(ChunkFilter { values, match_unfiltered }))
 }
 
 /// Why a stream takes no such consumer.

@@ -33,14 +33,14 @@ pub(crate) struct Consumer {
     pub(crate) reader: Option<Reader>,
     /// Where it begins, unless the client says otherwise when it becomes active.
     pub(crate) seek: Seek,
-    pub(crate) filter: Option<ChunkFilter>,
+    pub(crate) filter: Option<Arc<ChunkFilter>>,
     credit: u32,
     /// Credit must be above this before anything is sent.
     limit: u32,
     /// It spends its credit.
     is_sending: bool,
     /// Its place in its group.
-    pub(crate) seat: Option<GroupSeat>,
+    pub(crate) seat: Option<Box<GroupSeat>>,
     pub(crate) is_active: bool,
     pub(crate) counted: Arc<ConsumerCount>,
 }
@@ -77,11 +77,11 @@ pub(crate) fn seek_of(offset: OffsetSpec) -> Option<Seek> {
 }
 
 /// `filter.0`, `filter.1`, ... and `match-unfiltered`.
-pub(crate) fn filter_of(properties: &List<'_, (&str, &str)>) -> Option<ChunkFilter> {
+pub(crate) fn filter_of(properties: &List<'_, (&str, &str)>) -> Option<Arc<ChunkFilter>> {
     let values = properties.iter().filter(|(name, _)| name.starts_with("filter."));
     let values: Vec<Box<[u8]>> = values.take(FILTERS_MAX).map(|(_, value)| value.as_bytes().into()).collect();
     let match_unfiltered = properties.get("match-unfiltered") == Some("true");
-    (!values.is_empty()).then_some(ChunkFilter { values, match_unfiltered })
+    (!values.is_empty()).then(|| Arc::new(ChunkFilter { values, match_unfiltered }))
 }
 
 impl Running {
@@ -112,8 +112,7 @@ impl Running {
         let seek = seek_of(asked.offset).unwrap_or(Seek::Next);
         let counted = Arc::new(ConsumerCount {
             id,
-            stream: asked.stream.into(),
-            log: used.log.clone(),
+            used: used.clone(),
             properties: properties.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             is_single_active,
             is_active: AtomicBool::new(!is_single_active),
@@ -122,7 +121,7 @@ impl Running {
             next: AtomicU64::new(0),
         });
         let seat = match name.filter(|_| is_single_active) {
-            Some(name) => Some(self.join(&used, id, name, properties.get("super-stream"))?),
+            Some(name) => Some(Box::new(self.join(&used, id, name, properties.get("super-stream"))?)),
             None => None,
         };
         let mut consumer = Consumer {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use broker::streams::StreamLog;
 use broker::{StreamConsumer, StreamPublisher};
+
+use super::running::Used;
 
 /// A counter with one writer.
 #[derive(Debug, Default)]
@@ -48,9 +49,8 @@ impl PublisherCount {
 /// A consumer's.
 pub(crate) struct ConsumerCount {
     pub(crate) id: u8,
-    pub(crate) stream: Box<str>,
-    pub(crate) log: Arc<StreamLog>,
-    pub(crate) properties: Vec<(String, String)>,
+    pub(crate) used: Arc<Used>,
+    pub(crate) properties: Box<[(String, String)]>,
     pub(crate) is_single_active: bool,
     pub(crate) is_active: AtomicBool,
     pub(crate) credit: AtomicU32,
@@ -61,12 +61,12 @@ pub(crate) struct ConsumerCount {
 
 impl ConsumerCount {
     pub(crate) fn shown(&self) -> StreamConsumer {
-        let (consumed, end) = (self.consumed.now(), self.log.committed_next());
+        let (consumed, end) = (self.consumed.now(), self.used.log.committed_next());
         let next = self.next.load(Ordering::Relaxed);
         let offset = if consumed == 0 { next } else { next.saturating_sub(1) };
         let is_active = self.is_active.load(Ordering::Relaxed);
         StreamConsumer {
-            stream: (*self.stream).to_owned(),
+            stream: (*self.used.name).to_owned(),
             id: self.id,
             credits: self.credit.load(Ordering::Relaxed),
             consumed,
@@ -74,7 +74,7 @@ impl ConsumerCount {
             offset_lag: if is_active && end > 0 { (end - 1).saturating_sub(offset) } else { 0 },
             is_active,
             is_single_active: self.is_single_active,
-            properties: self.properties.clone(),
+            properties: self.properties.to_vec(),
         }
     }
 }

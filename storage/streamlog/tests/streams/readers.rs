@@ -84,7 +84,7 @@ fn chunks_that_cannot_have_the_value_are_passed_over() {
     }
     let read = |values: &[&[u8]], match_unfiltered| {
         let values = values.iter().map(|value| (*value).into()).collect();
-        let mut reader = log.reader(Seek::First, Some(ChunkFilter { values, match_unfiltered }));
+        let mut reader = log.reader(Seek::First, Some(Arc::new(ChunkFilter { values, match_unfiltered })));
         let read = read_on(&bench, &mut reader).unwrap();
         read.into_iter().map(|(offset, _)| offset).collect::<Vec<_>>()
     };

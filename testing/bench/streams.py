@@ -5,7 +5,7 @@
         [--streams 10000] [--consumers 10000] [--only protocol,perftest,...] [--json FILE]
 
 CPU is that of the broker's process, user and system, from /proc. Figures on a machine with few processors move by a tenth.
-PERF_TEST is the command of RabbitMQ's PerfTest. A part that cannot be measured says why and the others go on.
+PERF_TEST is the command of RabbitMQ's PerfTest, STREAM_PERF_TEST that of stream-perf-test. A part that cannot be measured says why and the others go on.
 """
 
 import argparse
@@ -30,6 +30,7 @@ from frames import Client, CREATE, NEXT, RESOLVE_OFFSET, STREAM_STATS, at_time, 
 
 BINARY = os.environ.get("WARREN_BIN", "warren")
 PERF_TEST = shlex.split(os.environ.get("PERF_TEST", ""))
+STREAM_PERF_TEST = shlex.split(os.environ.get("STREAM_PERF_TEST", ""))
 TICKS = os.sysconf("SC_CLK_TCK")
 CONFIG = """
 prometheus.tcp.listener = none
@@ -135,6 +136,27 @@ def perftest(results, broker, given):
     results.add("perftest", broker.name, "4 consumers of AMQP 0-9-1, CPU", used / max(1, rates["receiving"] * given.seconds), "us/msg")
 
 
+def streamperftest(results, broker, given):
+    """RabbitMQ's stream-perf-test: publishes, then both at once, as it comes and with 100 messages in an entry."""
+    if not STREAM_PERF_TEST:
+        raise RuntimeError("STREAM_PERF_TEST is not set")
+    for what, options in [("entries", ()), ("batches of 100", ("--sub-entry-size", 100))]:
+        for consumers in (0, 1):
+            command = [*STREAM_PERF_TEST, "--uris", broker.uri, "--streams", "bench-spt", "--delete-streams", "--producers", 1,
+                       "--consumers", consumers, "--time", given.seconds, *options]
+            before = cpu_us(broker.pid)
+            done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+            used = cpu_us(broker.pid) - before
+            said = re.search(r"Summary: published (\d+) msg/s, confirmed (\d+) msg/s(?:, consumed (\d+) msg/s)?", done.stdout)
+            if not said:
+                raise RuntimeError(f"stream-perf-test said nothing: {(done.stdout + done.stderr)[-500:]}")
+            rates, which = [int(rate or 0) for rate in said.groups()], f"{what}, {consumers} consumers"
+            results.add("spt", broker.name, f"confirmed, {which}", rates[1], "msg/s")
+            if consumers:
+                results.add("spt", broker.name, f"consumed, {which}", rates[2], "msg/s")
+            results.add("spt", broker.name, f"CPU, {which}", used / max(1, rates[1] * given.seconds), "us/msg")
+
+
 def backlog(results, broker, given):
     """Memory after a large backlog, and look-ups by timestamp in it."""
     wanted, size = int(given.backlog_gb * 1e9), 10_000
@@ -231,7 +253,7 @@ def idle(results, broker, given):
     first.delete("bench-idle")
 
 
-PARTS = {"protocol": protocol, "perftest": perftest, "idle": idle, "start": start, "backlog": backlog}
+PARTS = {"protocol": protocol, "perftest": perftest, "streamperftest": streamperftest, "idle": idle, "start": start, "backlog": backlog}
 
 
 def main():
@@ -259,7 +281,7 @@ def main():
     wanted = given.only.split(",")
     for durability in given.durability.split(","):
         # What does not depend on syncs is measured once.
-        parts = wanted if durability == "os" or "," not in given.durability else [it for it in wanted if it in ("protocol", "perftest")]
+        parts = wanted if durability == "os" or "," not in given.durability else [it for it in wanted if it in ("protocol", "perftest", "streamperftest")]
         with ours(durability, given.port) as broker:
             measure(broker, [part for part in parts if part != "start"])
         if "start" in parts:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the suite that the stream client for Go publishes, as it is, against a Warren of its own on the usual ports.
 
-    run.py --warren BIN --cache .cache [--logs DIR] [--focus REGEX]
+    go.py --warren BIN --cache .cache [--logs DIR] [--focus REGEX]
 
 The client comes from the Go module proxy at the pinned version and is never committed. Its tests speak to localhost at 5552, 5672 and
 15672: all of it runs in a network namespace of its own, which needs root. What is left out stands in SKIPPED, with the reason.
@@ -14,27 +14,16 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 
-HERE = pathlib.Path(__file__).resolve().parent
+import house
+
 MODULE = "github.com/rabbitmq/rabbitmq-stream-go-client@v1.8.1"
-INSIDE = "WARREN_STREAMS_INSIDE"
 SEVERAL_CHUNKS = "wants messages that are published at once to stand in several chunks; a chunk here has up to 256 KiB"
 SKIPPED = {
     "Streaming testEnvironment Stream Status": SEVERAL_CHUNKS,
     "Streaming Consumers Not panics on close when the internal queue is full": SEVERAL_CHUNKS,
     "Streaming Consumers Manual Credit Strategy": SEVERAL_CHUNKS,
 }
-CONFIG = """
-stream.listeners.tcp.default = 127.0.0.1:5552
-stream.advertised_host = localhost
-prometheus.tcp.listener = none
-"""
-
-sys.path.insert(0, str(HERE.parent.parent / "crash"))
-import warren  # noqa: E402
-
-
 def go_environment(cache):
     return os.environ | {"GOMODCACHE": str(cache / "go" / "mod"), "GOCACHE": str(cache / "go" / "build"), "GOTOOLCHAIN": "local",
                          "GOFLAGS": "-modcacherw"}
@@ -56,14 +45,12 @@ def main():
     parser.add_argument("--logs", type=pathlib.Path)
     parser.add_argument("--focus")
     given = parser.parse_args()
-    if INSIDE not in os.environ:
-        environment = os.environ | {INSIDE: tempfile.mkdtemp()}
-        (pathlib.Path(environment[INSIDE]) / "source").write_text(str(fetch(given.cache.resolve(), pathlib.Path(environment[INSIDE]))))
-        return subprocess.run(["unshare", "--net", sys.executable, *sys.argv], env=environment).returncode
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    folder = pathlib.Path(os.environ[INSIDE])
-    server = warren.Warren(given.warren, folder, CONFIG, ("--listen", "127.0.0.1:5672", "--management-listen", "127.0.0.1:15672"))
-    server.start()
+
+    def prepare(folder):
+        (folder / "source").write_text(str(fetch(given.cache.resolve(), folder)))
+
+    folder = house.enter(prepare)
+    server = house.server(given.warren, folder)
     words = [str(folder / "tests"), "-test.timeout=600s", "--ginkgo.no-color"]
     words += ["--ginkgo.focus", given.focus] if given.focus else []
     for skipped in SKIPPED:
@@ -71,8 +58,7 @@ def main():
     done = subprocess.run(words, cwd=(folder / "source").read_text(), capture_output=True, text=True, errors="replace")
     server.stop()
     text = done.stdout + done.stderr
-    if given.logs:
-        (given.logs / "streams-go.log").write_text(text)
+    house.keep(given.logs, "streams-go.log", text)
     for line in re.findall(r"^\s*\[FAIL\].*$", text, re.MULTILINE):
         print(line.strip())
     print("\n".join(re.findall(r"^Ran \d+ of .*$|^(?:FAIL!|SUCCESS!).*$", text, re.MULTILINE)) or text[-2000:])

@@ -245,9 +245,22 @@ pub(crate) const SUITES: &[Suite] = &[
     soak(
         "soak-streams-go",
         30,
-        r#""$PYTHON" testing/clients/streams/run.py --warren "$WARREN_BIN" --cache "$CACHE" --logs "$LOGS""#,
+        r#""$PYTHON" testing/clients/streams/go.py --warren "$WARREN_BIN" --cache "$CACHE" --logs "$LOGS""#,
     )
     .needs(&["go"]),
+    // It compiles.
+    soak(
+        "soak-streams-rust",
+        30,
+        r#""$PYTHON" testing/clients/streams/rust.py --warren "$WARREN_BIN" --cache "$CACHE" --logs "$LOGS""#,
+    ),
+    // STREAM_JAVA_CLIENT is a checkout of the client, if its repository cannot be fetched.
+    soak(
+        "soak-streams-java",
+        60,
+        r#""$PYTHON" testing/clients/streams/java.py --warren "$WARREN_BIN" --cache "$CACHE" --logs "$LOGS" ${STREAM_JAVA_CLIENT:+--source "$STREAM_JAVA_CLIENT"}"#,
+    )
+    .needs(&["java"]),
     soak("soak-packages", 120, "testing/packages/release.sh").needs(&["packages"]),
     soak("soak-requests", 120, "TEST_SEED=1-300 pytest -c testing/management/pytest.ini testing/management").needs(&["java", "monitors", "go"]),
 ];

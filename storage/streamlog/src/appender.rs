@@ -157,6 +157,21 @@ impl Appender<'_> {
         Appended::New(next)
     }
 
+    /// Ends the batch. Where nothing is synced and nobody writes to the stream, what was appended is written on this thread: that costs less than
+    /// waking a writer. Else it goes to the writers, as when the appender is dropped.
+    pub fn finish(mut self) {
+        self.note_named();
+        let (log, added_bytes) = (self.log, std::mem::take(&mut self.added_bytes));
+        drop(self);
+        if added_bytes == 0 {
+            return;
+        }
+        log.unwritten_bytes.fetch_add(added_bytes, Ordering::Relaxed);
+        if !log.write_here() {
+            log.node.queue(log);
+        }
+    }
+
     /// Puts the publishing id of the latest entries into the table, and among what the chunk with them tells.
     fn note_named(&mut self) {
         let Some(Named { name, last: Some(last), is_changed }) = &mut self.named else { return };

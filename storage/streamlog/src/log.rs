@@ -97,6 +97,8 @@ pub struct StreamLog {
     pub(crate) attached: Mutex<Vec<Waker>>,
     /// It is in the writers' queue.
     pub(crate) is_queued: AtomicBool,
+    /// Until then only writers write to it: the disk was slow. Milliseconds since 1970.
+    pub(crate) writers_until_ms: AtomicU64,
     /// Bytes that were appended and are not committed.
     pub(crate) unwritten_bytes: AtomicUsize,
     pub(crate) ended: Mutex<Option<StreamError>>,

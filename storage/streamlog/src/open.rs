@@ -122,6 +122,7 @@ pub(crate) fn open(
         waiting: Mutex::default(),
         attached: Mutex::default(),
         is_queued: AtomicBool::new(false),
+        writers_until_ms: AtomicU64::new(0),
         unwritten_bytes: AtomicUsize::new(0),
         ended: Mutex::default(),
         has_ended: AtomicBool::new(false),

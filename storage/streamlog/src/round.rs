@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use platform::{DiskFile, OpenMode};
 
-use crate::chunk::StoredChunk;
+use crate::chunk::{ClosedChunk, StoredChunk};
 use crate::error::StreamError;
 use crate::file::{Extent, Known, StreamFile};
 use crate::footer::Footer;
@@ -16,6 +16,13 @@ use crate::log::{Limits, StreamLog};
 use crate::node::Node;
 use crate::tracking::Tracking;
 use crate::walk;
+
+/// Bytes that whoever appended them writes at most; more is for the writers.
+const HERE_BYTES_MAX: usize = 512 << 10;
+/// A write that takes so long is slow, milliseconds.
+const SLOW_MS: u64 = 3;
+/// How long only writers write to a stream after a slow write, milliseconds.
+const WRITERS_MS: u64 = 1000;
 
 /// State of the writer.
 pub(crate) struct Writing {
@@ -69,15 +76,61 @@ impl StreamLog {
                 self.roll(&mut writing)?;
             }
             let Some(chunk) = self.filling.lock().closed.pop_front() else { break };
-            let start = writing.end;
-            let back = if writing.last_chunk == 0 { 0 } else { start - writing.last_chunk };
-            writing.tracking.apply(chunk.trailer());
-            let stored = chunk.seal(self.id, start, Seal { back, synced: writing.synced });
-            writing.last_chunk = start;
-            writing.end = start + u32::try_from(stored.stored_bytes()).expect("chunks are far below 4 GiB");
-            writing.sealed.push(stored);
+            self.seal(&mut writing, chunk);
         }
         self.flush(&mut writing).map(|()| true)
+    }
+
+    /// Gives a chunk its place in the newest file.
+    fn seal(&self, writing: &mut Writing, chunk: ClosedChunk) {
+        let start = writing.end;
+        let back = if writing.last_chunk == 0 { 0 } else { start - writing.last_chunk };
+        writing.tracking.apply(chunk.trailer());
+        let stored = chunk.seal(self.id, start, Seal { back, synced: writing.synced });
+        writing.last_chunk = start;
+        writing.end = start + u32::try_from(stored.stored_bytes()).expect("chunks are far below 4 GiB");
+        writing.sealed.push(stored);
+    }
+
+    /// Writes what was appended on the thread of whoever appended it, if that is a plain write into the system's cache: nothing is synced, the
+    /// file is open and has room, nobody else writes, and the disk was not slow lately. False: a writer has something to do.
+    pub(crate) fn write_here(&self) -> bool {
+        let now_ms = self.node.now_ms();
+        let is_for_writers = self.node.syncs()
+            || self.is_queued.load(Ordering::Acquire)
+            || self.unwritten_bytes.load(Ordering::Relaxed) > HERE_BYTES_MAX
+            || now_ms < self.writers_until_ms.load(Ordering::Relaxed)
+            || self.check().is_err();
+        if is_for_writers {
+            return false;
+        }
+        let Some(mut writing) = self.writing.try_lock() else { return false };
+        let is_plain =
+            writing.is_named && !writing.is_damaged && !writing.is_to_cut && writing.handle.is_some();
+        if !is_plain || !writing.sealed.is_empty() {
+            return false;
+        }
+        let limits = *self.limits.lock();
+        self.filling.lock().close(now_ms, limits.filter_bytes);
+        let mut is_all = true;
+        loop {
+            let mut filling = self.filling.lock();
+            let Some(chunk) = filling.closed.front() else { break };
+            if self.is_full_for(&writing, &limits, chunk.stored_bytes() as u64) {
+                is_all = false;
+                break;
+            }
+            let chunk = filling.closed.pop_front();
+            drop(filling);
+            chunk.into_iter().for_each(|chunk| self.seal(&mut writing, chunk));
+        }
+        // What could not be written stays sealed: a writer tries again, and tells.
+        let is_written = self.flush(&mut writing).is_ok();
+        let end_ms = self.node.now_ms();
+        if end_ms.abs_diff(now_ms) >= SLOW_MS {
+            self.writers_until_ms.store(end_ms + WRITERS_MS, Ordering::Relaxed);
+        }
+        is_all && is_written
     }
 
     fn is_full_for(&self, writing: &Writing, limits: &Limits, bytes: u64) -> bool {

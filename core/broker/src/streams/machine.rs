@@ -123,6 +123,7 @@ impl Machine for StreamMachine {
             let (parts, filter) = self.to_stream.entry(&incoming.message, incoming.is_alike && nth > 0);
             self.appended = appender.message(&parts, filter);
         }
+        appender.finish();
         PublishOutcome::default()
     }
 

@@ -162,7 +162,7 @@ impl Running {
                 }
             }
         }
-        drop(appender);
+        appender.finish();
         publisher.pending.extend(run);
         self.unconfirmed += taken;
         if bad.is_some() {

@@ -5,6 +5,38 @@ use std::time::Duration;
 use super::*;
 
 #[test]
+fn without_syncs_whoever_ends_a_batch_writes_it_unless_a_file_has_to_begin() {
+    let bench = Bench::new();
+    bench.logs.set_syncs(false);
+    let log = bench.open(1, Limits::default());
+    let finish = |message: &[u8]| {
+        let mut appender = log.append().unwrap();
+        appender.message(&[message], None);
+        appender.finish();
+        log.committed_next()
+    };
+    assert_eq!(finish(b"a writer opens the file"), 0);
+    bench.settle();
+    assert_eq!(finish(b"here"), 2);
+    assert_eq!(finish(b"and here"), 3);
+    bench.logs.set_syncs(true);
+    assert_eq!(finish(b"synced by a writer"), 3);
+    bench.settle();
+    bench.logs.set_syncs(false);
+    log.set_limits(Limits { segment_bytes: 1, ..Limits::default() });
+    assert_eq!(finish(b"in the next file"), 4);
+    bench.settle();
+    assert_eq!((log.committed_next(), log.info().segments), (5, 2));
+    let read = read_on(&bench, &mut log.reader(Seek::First, None)).unwrap();
+    assert_eq!(read.len(), 5);
+    assert_eq!(read[1], (1, b"here".to_vec()));
+    drop(log);
+    let again = bench.again();
+    let read = read_on(&again, &mut again.open(1, Limits::default()).reader(Seek::First, None)).unwrap();
+    assert_eq!(read.len(), 5);
+}
+
+#[test]
 fn old_files_go_while_all_are_larger_than_the_limit_and_readers_behind_go_on_at_the_first_offset() {
     let bench = Bench::new();
     let log = bench.open(1, Limits { segment_bytes: 1000, max_bytes: Some(5000), ..Limits::default() });

@@ -39,6 +39,6 @@ NOT_HERE = {
     "inet_tcp_metrics": ["inet_tcp_metrics"],
     "RabbitMQ-Quorum-Queues-Raft": ["rabbitmq_raft"],
     "RabbitMQ-Raft": ["rabbitmq_raft"],
-    # Beside these it asks for the names of the overview with protocol="stream", which no series here has.
+    # Beside these it asks for the names of the overview with protocol="stream", which are there once such a client has come.
     "RabbitMQ-Stream": ["rabbitmq_global_stream"],
 }

@@ -68,7 +68,7 @@ def test_members_of_a_group_that_wait_are_told_apart(own):
     assert sorted(it["reason"] for it in explained(own, name)["consumers"]) == ["in_line", "inactive"]
 
 
-def test_the_largest_lag_is_a_metric(fresh):
+def test_lag_files_and_traffic_are_metrics(fresh):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         where = "127.0.0.1:%d" % free.getsockname()[1]
@@ -89,3 +89,9 @@ def test_the_largest_lag_is_a_metric(fresh):
     assert "\nrabbitmq_stream_consumer_max_offset_lag 4\n" in metrics("/metrics")
     line = 'rabbitmq_detailed_stream_consumer_max_offset_lag{vhost="/",queue="s"} 4'
     assert line in metrics("/metrics/detailed?family=stream_consumer_metrics")
+    page = metrics("/metrics")
+    for line in ("rabbitmq_stream_segments 1", 'rabbitmq_global_publishers{protocol="stream"} 1',
+                 'rabbitmq_global_consumers{protocol="stream"} 1', 'rabbitmq_global_messages_received_total{protocol="stream"} 5',
+                 'rabbitmq_global_messages_confirmed_total{protocol="stream"} 5'):
+        assert f"\n{line}\n" in page, line
+    assert 'rabbitmq_detailed_stream_segments{vhost="/",queue="s"} 1\n' in metrics("/metrics/detailed?family=queue_metrics")

@@ -79,7 +79,10 @@ const FAMILIES: &[Family] = &[
     family("auth_attempt_detailed_metrics", node::login_sources),
     family("queue_coarse_metrics", |asked, page| queues::each(asked, page, queues::COARSE)),
     asked_for("queue_consumer_count", |asked, page| queues::each(asked, page, queues::CONSUMERS)),
-    family("queue_metrics", |asked, page| queues::each(asked, page, queues::DETAILS)),
+    family("queue_metrics", |asked, page| {
+        queues::each(asked, page, queues::DETAILS)?;
+        streams::segments_each(&asked.queues(), page)
+    }),
     family("queue_delivery_metrics", |asked, page| queues::each(asked, page, queues::DELIVERIES)),
     family("queue_loss_metrics", |asked, page| {
         of_warren(page, |page| queues::each(asked, page, queues::LOSSES))
@@ -161,6 +164,7 @@ pub(crate) fn aggregated(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<(
     of_warren(page, |page| write_sum(page, exchanges::OURS, &passed))?;
     shovels::states(asked, page)?;
     streams::largest(asked.broker, page)?;
+    streams::segments(&asked.queues(), page)?;
     whole(asked, page, &channels)
 }
 

@@ -10,11 +10,15 @@ use super::clients::Channels;
 use super::families::Asked;
 use super::metric::{Metric, counter};
 use super::page::{Kind, Page, labels};
+use super::streams;
 use crate::resources::node::NODE_NAME;
 use crate::resources::parameters::{CLUSTER_ID, global_text};
 
 /// The label of what came over AMQP 0-9-1.
 const AMQP: &str = "protocol=\"amqp091\"";
+
+/// The value of that label of the stream protocol.
+const STREAM: &str = "stream";
 
 /// Further labels of what queues gave or took.
 const QUEUES: &str = ",queue_type=\"rabbit_classic_queue\"";
@@ -104,7 +108,7 @@ fn label(shown: &str) -> Option<&'static str> {
         "MQTT 3-1" | "Web MQTT 3-1" => "mqtt310",
         "MQTT 3-1-1" | "Web MQTT 3-1-1" => "mqtt311",
         "MQTT 5-0" | "Web MQTT 5-0" => "mqtt50",
-        _ if shown.starts_with("stream") => "stream",
+        _ if shown.starts_with(STREAM) => STREAM,
         _ => return None,
     })
 }
@@ -125,12 +129,16 @@ pub(crate) fn passed(asked: &Asked<'_>, page: &mut Page<'_>, channels: &Channels
             page.sample(metric.name, &of, (metric.value)(traffic))?;
         }
     }
-    for (name, help, count) in [
-        ("publishers", "Channels that have published", channels.publishers),
-        ("consumers", "Consumers", channels.sum.consumer_count as u64),
+    let (publishers, consumers) = streams::users(asked.broker);
+    for (name, help, count, of_streams) in [
+        ("publishers", "Channels and publishers of streams that publish", channels.publishers, publishers),
+        ("consumers", "Consumers", channels.sum.consumer_count as u64, consumers),
     ] {
         page.head(name, Kind::Gauge, help)?;
         page.sample(name, AMQP, count as f64)?;
+        if sums.contains_key(STREAM) {
+            page.sample(name, "protocol=\"stream\"", of_streams as f64)?;
+        }
     }
     dead_letters(asked, page)?;
     page.set_prefix(before);

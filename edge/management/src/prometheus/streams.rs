@@ -1,14 +1,18 @@
-//! Metrics of consumers of the stream protocol. Refuses to know pages.
+//! Metrics of streams and of users of the stream protocol. Refuses to know pages.
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 
-use broker::Broker;
+use broker::{Broker, Queue};
 
 use super::page::{Kind, Page, labels};
 
 const NAME: &str = "stream_consumer_max_offset_lag";
 const HELP: &str = "Current maximum of offset lag of consumers";
+
+const SEGMENTS: &str = "stream_segments";
+const SEGMENTS_HELP: &str = "Files of streams";
 
 /// How far the consumer that is furthest behind is behind, by vhost and stream.
 fn lags(broker: &Broker) -> BTreeMap<(String, String), u64> {
@@ -34,6 +38,39 @@ pub(crate) fn each(broker: &Broker, page: &mut Page<'_>) -> io::Result<()> {
         page.sample(NAME, &labels(&[("vhost", vhost.as_bytes()), ("queue", stream.as_bytes())]), lag as f64)?;
     }
     Ok(())
+}
+
+/// Publishers and consumers of the stream protocol.
+pub(crate) fn users(broker: &Broker) -> (u64, u64) {
+    let mut users = (0, 0);
+    for (_, control) in broker.connections().all() {
+        users.0 += control.stream_publishers().len() as u64;
+        users.1 += control.stream_consumers().len() as u64;
+    }
+    users
+}
+
+/// How many files each stream has, with its labels.
+fn segment_counts(queues: &[Arc<Queue>]) -> impl Iterator<Item = (String, u32)> {
+    queues.iter().filter_map(|queue| {
+        let segments = queue.stream_log()?.info().segments;
+        Some((labels(&[("vhost", queue.vhost_name().as_bytes()), ("queue", queue.name())]), segments))
+    })
+}
+
+/// Files of each stream. RabbitMQ calls it a counter, though files go.
+pub(crate) fn segments_each(queues: &[Arc<Queue>], page: &mut Page<'_>) -> io::Result<()> {
+    page.head(SEGMENTS, Kind::Counter, SEGMENTS_HELP)?;
+    for (of, segments) in segment_counts(queues) {
+        page.sample(SEGMENTS, &of, f64::from(segments))?;
+    }
+    Ok(())
+}
+
+/// Files of all streams.
+pub(crate) fn segments(queues: &[Arc<Queue>], page: &mut Page<'_>) -> io::Result<()> {
+    let all: u32 = segment_counts(queues).map(|(_, segments)| segments).sum();
+    page.single(SEGMENTS, Kind::Counter, SEGMENTS_HELP, f64::from(all))
 }
 
 /// The largest of all.

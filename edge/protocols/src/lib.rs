@@ -12,6 +12,8 @@ pub mod amqp10;
 mod amqp_door;
 mod budget;
 mod erlang;
+#[doc(hidden)]
+pub mod fuzzing;
 mod large;
 mod login;
 mod moved;

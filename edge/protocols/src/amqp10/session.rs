@@ -152,6 +152,18 @@ impl Session {
         header == SASL_PROTOCOL_HEADER
     }
 
+    /// Bytes of memory of the connection.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        broker::ConnectionControl::memory(&*self.control).total()
+    }
+
+    /// Declares a queue as the user of the connection, which is open.
+    pub(crate) fn declare(&self, queue: broker::QueueDeclare<'_>) {
+        let running = self.running.as_ref().expect("an open connection");
+        let declared = self.broker.declare_queue(&running.principal, queue).expect("the queue is declared");
+        declared.counts.wait().expect("the queue is there");
+    }
+
     fn receive(&mut self, input: &[u8], now: Now) -> Progress {
         self.now = now;
         self.received = now;

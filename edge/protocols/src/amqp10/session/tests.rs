@@ -14,6 +14,7 @@ use super::*;
 use crate::State;
 
 mod hostile;
+mod stories;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

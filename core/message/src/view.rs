@@ -78,7 +78,7 @@ impl<'a> MessageView<'a> {
     /// Whether it may have further keys (CC, BCC). For messages of other protocols than AMQP 0-9-1, whose flags tell.
     #[must_use]
     pub fn may_have_copies(&self) -> bool {
-        self.format() == Format::Amqp10
+        self.format() == Format::Amqp10 && amqp10::has_annotations(self.properties)
     }
 
     /// The user that it says has published it.
@@ -88,10 +88,7 @@ impl<'a> MessageView<'a> {
             Format::Amqp091 => {
                 Properties::new(self.properties).user_id().map(|user| Cow::Owned(user.to_vec()))
             }
-            Format::Amqp10 => {
-                let properties = amqp10::Stored::of(self.properties, self.body).properties;
-                properties.user_id().map(Cow::Borrowed)
-            }
+            Format::Amqp10 => amqp10::claimed_user(self.body).map(Cow::Borrowed),
             Format::Mqtt => None,
         }
     }

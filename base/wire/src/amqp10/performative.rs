@@ -482,6 +482,11 @@ pub fn encode_delivery(
     out: &mut Vec<u8>,
 ) -> u32 {
     let mut left: usize = message.iter().map(|part| part.len()).sum();
+    if let Some(head) = PlainHead::of(channel, transfer, left, frame_size_max) {
+        head.append(out);
+        message.iter().for_each(|part| out.extend_from_slice(part));
+        return 1;
+    }
     let mut parts = message.iter().copied();
     let mut part: &[u8] = &[];
     let mut frame_count = 0;
@@ -517,6 +522,85 @@ pub fn encode_delivery(
         if left == 0 {
             return frame_count;
         }
+    }
+}
+
+/// What stands before the message in a frame that holds all of it, with the fields that nearly all deliveries have: put together on the
+/// stack and appended at once.
+struct PlainHead {
+    bytes: [u8; PLAIN_HEAD_BYTES_MAX],
+    length: usize,
+}
+
+const PLAIN_HEAD_BYTES_MAX: usize = 64;
+
+/// Longest tag of a delivery with a [`PlainHead`], bytes.
+const PLAIN_TAG_BYTES_MAX: usize = 32;
+
+impl PlainHead {
+    /// `None` if the transfer has other fields, or its message of `message_bytes` does not fit into one frame.
+    #[inline]
+    fn of(
+        channel: u16,
+        transfer: &Transfer<'_>,
+        message_bytes: usize,
+        frame_size_max: usize,
+    ) -> Option<PlainHead> {
+        let Transfer { handle, delivery_id, delivery_tag, message_format, settled, .. } = *transfer;
+        let tag = delivery_tag.filter(|tag| tag.len() <= PLAIN_TAG_BYTES_MAX)?;
+        let Transfer {
+            rcv_settle_mode: None,
+            state: None,
+            resume: false,
+            aborted: false,
+            batchable: false,
+            ..
+        } = *transfer
+        else {
+            return None;
+        };
+        if message_format != Some(0) {
+            return None;
+        }
+        let mut head = PlainHead { bytes: [0; PLAIN_HEAD_BYTES_MAX], length: 0 };
+        let [high, low] = channel.to_be_bytes();
+        head.put(&[0, 0, 0, 0, 2, super::frame::FRAME_AMQP, high, low]);
+        head.put(&[0x00, 0x53, 0x14, 0xC0, 0, 5]);
+        head.put_uint(handle);
+        head.put_uint(delivery_id?);
+        head.put(&[0xA0, u8::try_from(tag.len()).ok()?]);
+        head.put(tag);
+        head.put(&[0x43, if settled? { 0x41 } else { 0x42 }]);
+        head.bytes[12] = u8::try_from(head.length - 13).ok()?;
+        let size = head.length + message_bytes;
+        if size > frame_size_max {
+            return None;
+        }
+        head.bytes[..4].copy_from_slice(&super::writer::size(size));
+        Some(head)
+    }
+
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes[self.length..self.length + bytes.len()].copy_from_slice(bytes);
+        self.length += bytes.len();
+    }
+
+    #[inline]
+    fn put_uint(&mut self, number: u32) {
+        match u8::try_from(number) {
+            Ok(0) => self.put(&[0x43]),
+            Ok(small) => self.put(&[0x52, small]),
+            Err(_) => {
+                self.put(&[0x70]);
+                self.put(&number.to_be_bytes());
+            }
+        }
+    }
+
+    #[inline]
+    fn append(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.bytes[..self.length]);
     }
 }
 

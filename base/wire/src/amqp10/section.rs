@@ -402,8 +402,16 @@ impl<'a> Sections<'a> {
     /// # Errors
     /// [`SectionError::BadValue`].
     pub fn validate(&self) -> Result<(), SectionError> {
-        for section in SectionCursor::new(self.message) {
+        // Bytes are what they are: of data sections the walk over all sections has seen everything.
+        let is_data = self.body == SectionKind::Data;
+        let body = self.span(self.body);
+        let begin = if is_data && body.start == 0 { body.end } else { 0 };
+        for section in SectionCursor::new(&self.message[begin..]) {
             let Section { kind, at, value, .. } = section?;
+            let at = begin + at;
+            if kind == SectionKind::Data {
+                continue;
+            }
             let value = Value::read(&mut Reader::new(value)).and_then(|value| value.validate());
             value.map_err(|_| SectionError::BadValue { kind, at })?;
         }

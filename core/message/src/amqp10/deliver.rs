@@ -34,6 +34,10 @@ pub fn encode_head<'a>(message: &MessageView<'a>, acquired: Acquired, out: &mut 
     match message.format() {
         Format::Amqp10 => {
             let stored = Stored::of_properties(message.properties);
+            if let Some(head) = PlainHead::of(message, &stored, acquired) {
+                head.append(message, out);
+                return message.body;
+            }
             write_header(stored.header, acquired, out);
             write_section(message, out, |writer| write_own(writer, stored.annotations));
         }
@@ -41,6 +45,61 @@ pub fn encode_head<'a>(message: &MessageView<'a>, acquired: Acquired, out: &mut 
         Format::Mqtt => write_amqp091(message, &message.plain().properties(), acquired, out),
     }
     message.body
+}
+
+/// Header and annotations of a message whose publisher has sent no annotations, and of its header the durability at most.
+struct PlainHead {
+    durable: bool,
+    first_acquirer: bool,
+    exchange_bytes: u8,
+    routing_key_bytes: u8,
+    /// Bytes of the map of annotations behind its size.
+    map_bytes: u8,
+}
+
+impl PlainHead {
+    #[inline]
+    fn of(message: &MessageView<'_>, stored: &Stored<'_>, acquired: Acquired) -> Option<PlainHead> {
+        let Header { durable, priority, ttl, delivery_count, .. } = stored.header;
+        let is_plain = priority.is_none() && ttl.is_none() && delivery_count.unwrap_or(0) == 0;
+        if !is_plain || !stored.annotations.is_empty() {
+            return None;
+        }
+        // The count, two names with their heads, two heads of texts.
+        let fixed = 1 + 2 + EXCHANGE.len() + 2 + 2 + ROUTING_KEY.len() + 2;
+        let map_bytes = u8::try_from(fixed + message.exchange.len() + message.routing_key.len()).ok()?;
+        let exchange_bytes = u8::try_from(message.exchange.len()).ok()?;
+        let routing_key_bytes = u8::try_from(message.routing_key.len()).ok()?;
+        let first_acquirer = !acquired.redelivered && !acquired.has_died;
+        Some(PlainHead {
+            durable: durable == Some(true),
+            first_acquirer,
+            exchange_bytes,
+            routing_key_bytes,
+            map_bytes,
+        })
+    }
+
+    #[inline]
+    fn append(&self, message: &MessageView<'_>, out: &mut Vec<u8>) {
+        const HEADER: [u8; 11] = *b"\x00\x53\x70\xC0\x06\x05\x42\x40\x40\x42\x43";
+        const ANNOTATIONS: [u8; 19] = *b"\x00\x53\x72\xC1\x00\x04\xA3\x0Ax-exchange\xA1";
+        let flag = |is_set: bool| if is_set { 0x41 } else { 0x42 };
+        let mut before = [0; 31];
+        before[..11].copy_from_slice(&HEADER);
+        before[6] = flag(self.durable);
+        before[9] = flag(self.first_acquirer);
+        before[11..30].copy_from_slice(&ANNOTATIONS);
+        before[15] = self.map_bytes;
+        before[30] = self.exchange_bytes;
+        let mut between = *b"\xA3\x0Dx-routing-key\xA1\x00";
+        between[16] = self.routing_key_bytes;
+        out.reserve(before.len() + usize::from(self.map_bytes) + between.len());
+        out.extend_from_slice(&before);
+        out.extend_from_slice(message.exchange);
+        out.extend_from_slice(&between);
+        out.extend_from_slice(message.routing_key);
+    }
 }
 
 /// Appends a whole message, as streams keep it.
@@ -102,5 +161,53 @@ fn write_own(writer: &mut Writer<'_>, annotations: Map<'_>) {
             writer.value(&name);
             writer.value(&value);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(message: &MessageView<'_>, acquired: Acquired) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        let stored = Stored::of_properties(message.properties);
+        PlainHead::of(message, &stored, acquired)?.append(message, &mut out);
+        Some(out)
+    }
+
+    fn general(message: &MessageView<'_>, acquired: Acquired) -> Vec<u8> {
+        let mut out = Vec::new();
+        write_header(Stored::of_properties(message.properties).header, acquired, &mut out);
+        write_section(message, &mut out, |_| ());
+        out
+    }
+
+    #[test]
+    fn a_plain_head_has_the_bytes_that_the_writer_makes() {
+        for durable in [None, Some(false), Some(true)] {
+            let mut properties = Format::Amqp10.prefix().to_vec();
+            if durable.is_some() {
+                Header { durable, ..Header::default() }.encode(&mut properties);
+            }
+            for name in ["", "x", &"n".repeat(110)] {
+                let [exchange, routing_key] = [name.as_bytes(), b"k"];
+                let message = MessageView { exchange, routing_key, properties: &properties, body: b"" };
+                for redelivered in [false, true] {
+                    let acquired = Acquired { redelivered, has_died: false };
+                    assert_eq!(plain(&message, acquired), Some(general(&message, acquired)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_longer_or_says_more_has_no_plain_head() {
+        let name = [b'n'; 120];
+        let mut properties = Format::Amqp10.prefix().to_vec();
+        let message = MessageView { exchange: &name, routing_key: &name, properties: &properties, body: b"" };
+        assert_eq!(plain(&message, Acquired::default()), None);
+        Header { priority: Some(3), ..Header::default() }.encode(&mut properties);
+        let message = MessageView { exchange: b"", routing_key: b"", properties: &properties, body: b"" };
+        assert_eq!(plain(&message, Acquired::default()), None);
     }
 }

@@ -19,8 +19,8 @@ pub use amqp091::in_amqp091;
 pub use deaths::died;
 pub use deliver::{Acquired, encode_head, sections_of};
 pub use modified::{delivery_time_ms, merged, with_annotations};
-pub(crate) use sections::with_last_long;
-pub use sections::{Stored, annotated, copies, header, store, stored_body, with_counts};
+pub use sections::{Stored, annotated, copies, has_annotations, header, store, stored_body, with_counts};
+pub(crate) use sections::{claimed_user, with_last_long};
 pub(crate) use values::map_of;
 pub use values::{push_entry, write_entry};
 

@@ -24,6 +24,22 @@ pub fn stored_body<'a>(message: &Sections<'a>) -> &'a [u8] {
     &message.message()[message.bare_start()..]
 }
 
+/// Whether stored properties have message annotations.
+#[inline]
+#[must_use]
+pub fn has_annotations(properties: &[u8]) -> bool {
+    let mut sections = SectionCursor::new(Format::kept(properties)).map_while(Result::ok);
+    sections.any(|section| section.kind == SectionKind::MessageAnnotations)
+}
+
+/// The user that a stored body says has published it: its properties come first, if it has any.
+#[inline]
+pub(crate) fn claimed_user(body: &[u8]) -> Option<&[u8]> {
+    let first = SectionCursor::new(body).next()?.ok()?;
+    let has_properties = first.kind == SectionKind::Properties;
+    has_properties.then(|| PropertiesView::of_value(first.value).user_id()).flatten()
+}
+
 /// Header of a message, from its stored properties; one of nothing but defaults if it has none.
 #[must_use]
 pub fn header(properties: &[u8]) -> Header {

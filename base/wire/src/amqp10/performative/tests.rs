@@ -148,6 +148,30 @@ fn transfers_carry_a_payload() {
 }
 
 #[test]
+fn a_plain_head_has_the_bytes_that_the_writer_makes() {
+    for (handle, id) in [(0, 0), (1, 255), (300, 256), (u32::MAX, u32::MAX)] {
+        for tag in [&[][..], &[1, 2, 3, 4], &[9; 32]] {
+            for settled in [false, true] {
+                let transfer = Transfer {
+                    delivery_id: Some(id),
+                    delivery_tag: Some(tag),
+                    message_format: Some(0),
+                    settled: Some(settled),
+                    ..Transfer::of(handle)
+                };
+                let mut expected = Vec::new();
+                transfer.encode_frame(770, &mut expected);
+                expected.extend_from_slice(b"message");
+                expected[3] += 7;
+                let mut bytes = Vec::new();
+                assert_eq!(encode_delivery(770, &transfer, &[b"mess", b"age"], 512, &mut bytes), 1);
+                assert_eq!(bytes.escape_ascii().to_string(), expected.escape_ascii().to_string());
+            }
+        }
+    }
+}
+
+#[test]
 fn a_delivery_is_cut_into_frames_that_fit() {
     let transfer = Transfer { delivery_id: Some(7), delivery_tag: Some(&[9; 32]), ..Transfer::of(3) };
     let message: Vec<u8> = (0..=255).cycle().take(5_000).collect();

@@ -35,6 +35,14 @@ test("a wrong password and an unknown vhost are refused", async () => {
   chosen.close();
 });
 
+// B036
+test("the open frame tells the node, the largest frame, and how long a client may be silent", async () => {
+  const { container_id: id, max_frame_size: frame, channel_max: channels, idle_time_out: idle } = connection.remote.open;
+  assert.match(id, /^[^@]+@/);
+  assert.deepStrictEqual([frame, channels, idle], [131072, 63, 30000]);
+  await assert.rejects(connect({ idle_time_out: 999 }).then(ended), /idle-time-out|not connected/);
+});
+
 test("a client may begin with ANONYMOUS", async () => {
   const anonymous = await connect({ username: "anonymous", password: undefined });
   assert.ok(anonymous.is_open());

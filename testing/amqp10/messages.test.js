@@ -21,6 +21,7 @@ async function queue(name, args = {}) {
   return queue;
 }
 
+// F074
 for (const type of ["classic", "quorum"]) {
   test(`a message comes through a ${type} queue as it was sent`, async () => {
     const name = await queue("through", { "x-queue-type": type });
@@ -90,6 +91,14 @@ test("what goes nowhere is released, and a settled message is not answered", asy
   settled.send({ body: "x" });
   await pause(50);
   assert.ok(settled.is_open());
+});
+
+// B182
+test("names of annotations begin with x-", async () => {
+  const name = await queue("annotated");
+  const out = await sender(connection, `/queues/${name}`);
+  assert.strictEqual((await send(out, { body: "x", message_annotations: { "x-good": 1 } })).name, "accepted");
+  await assert.rejects(send(out, { body: "x", message_annotations: { bad: 1 } }), { condition: "amqp:decode-error" });
 });
 
 test("a full queue rejects and says which it is", async () => {

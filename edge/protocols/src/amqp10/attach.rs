@@ -19,11 +19,12 @@ use wire::amqp10::{
 };
 
 use super::address::{Way, of_queue, parse_source, parse_target};
+use super::allowance::{Allowance, LINK_CREDIT_FIRST};
 use super::confirms::{LinkConfirms, Progress};
 use super::deliver::{LinkFlow, NewOutlet};
 use super::errors::{Failure, Outcome, Trouble};
 use super::filters::{Filters, listed};
-use super::link::{Inlet, LINK_CREDIT_MAX, Link, Receiver};
+use super::link::{Inlet, Link, Receiver};
 use super::listed::{Counts, End, Listed, shown};
 use super::management;
 use super::running::{Attached, Awaited, Running};
@@ -170,7 +171,8 @@ impl Running {
             settle_mode,
             publish,
             delivery_count,
-            credit: LINK_CREDIT_MAX,
+            credit: LINK_CREDIT_FIRST,
+            allowance: Allowance::new(LINK_CREDIT_FIRST),
             partial: None,
             is_active: false,
             dynamic,
@@ -180,7 +182,7 @@ impl Running {
         let max = self.broker.options().message_size_max;
         inlet_answer(attach, target, address.as_deref(), max)
             .encode_frame(channel, self.sink.outbox.lock().bytes());
-        let credit = LINK_CREDIT_MAX;
+        let credit = LINK_CREDIT_FIRST;
         let link = LinkFlow {
             handle: attach.handle,
             delivery_count,
@@ -203,7 +205,7 @@ impl Running {
             end: End::Incoming { place: Some(place) },
             counts: Counts::default(),
         };
-        listed.counts.note(attach.initial_delivery_count.unwrap_or(0), LINK_CREDIT_MAX);
+        listed.counts.note(attach.initial_delivery_count.unwrap_or(0), LINK_CREDIT_FIRST);
         Arc::new(listed)
     }
 

@@ -8,7 +8,7 @@ use wire::amqp10::{Flow, conditions};
 
 use super::deliver::LinkFlow;
 use super::errors::{Failure, Outcome};
-use super::link::{INCOMING_WINDOW_MAX, LINK_CREDIT_MAX, Link};
+use super::link::Link;
 use super::running::Running;
 
 impl Running {
@@ -152,8 +152,9 @@ impl Running {
         let mut next = 0;
         while let Some(channel) = self.channel_from(next) {
             let session = self.session(channel);
-            if session.incoming_window <= i64::from(INCOMING_WINDOW_MAX / 2) {
-                session.incoming_window = i64::from(INCOMING_WINDOW_MAX);
+            if session.incoming_window <= i64::from(session.allowance.now() / 2) {
+                let left = u32::try_from(session.incoming_window).unwrap_or(0);
+                session.incoming_window = i64::from(session.allowance.renew(left));
                 self.tell_window(channel);
             }
             next = usize::from(channel) + 1;
@@ -166,25 +167,25 @@ impl Running {
             return true;
         };
         let Some(inlet) = links.inlet(handle) else { return true };
-        if inlet.credit > LINK_CREDIT_MAX / 2 {
+        if inlet.credit > inlet.allowance.now() / 2 {
             inlet.is_active = false;
             return true;
         }
         let mut output = self.sink.outbox.lock();
         let Some(progress) = output.state().progress(inlet.place) else { return true };
-        if is_held || progress.unconfirmed >= LINK_CREDIT_MAX {
+        if is_held || progress.unconfirmed >= inlet.allowance.now() {
             progress.is_starved = true;
             return false;
         }
         drop(output);
-        inlet.credit = LINK_CREDIT_MAX;
+        inlet.credit = inlet.allowance.renew(inlet.credit);
         inlet.is_active = false;
         let delivery_count = inlet.delivery_count;
         inlet.listed.counts.note(delivery_count, inlet.credit);
         let link = LinkFlow {
             handle,
             delivery_count,
-            credit: LINK_CREDIT_MAX,
+            credit: inlet.credit,
             available: None,
             drain: false,
             is_active: None,
@@ -200,7 +201,8 @@ impl Running {
         }
         self.is_alarmed = is_on;
         for channel in self.channels() {
-            self.session(channel).incoming_window = if is_on { 0 } else { i64::from(INCOMING_WINDOW_MAX) };
+            let session = self.session(channel);
+            session.incoming_window = if is_on { 0 } else { i64::from(session.allowance.now()) };
             self.tell_window(channel);
         }
         if !is_on {

@@ -7,15 +7,10 @@ use broker::{ChannelPermit, PublishChannel, Vhost};
 use wire::amqp10::{SenderSettleMode, Transfer};
 
 use super::address::Way;
+use super::allowance::Allowance;
 use super::attach::is_reply_address;
 use super::listed::Listed;
 use super::management::Half;
-
-/// Credit of a link that sends; renewed at half.
-pub(crate) const LINK_CREDIT_MAX: u32 = 170;
-
-/// Transfer frames that a session takes; renewed at half.
-pub(crate) const INCOMING_WINDOW_MAX: u32 = 400;
 
 /// A link on which the client sends.
 pub(crate) struct Inlet {
@@ -29,6 +24,7 @@ pub(crate) struct Inlet {
     pub(crate) publish: PublishChannel,
     pub(crate) delivery_count: u32,
     pub(crate) credit: u32,
+    pub(crate) allowance: Allowance,
     /// A message of several frames that is not complete.
     pub(crate) partial: Option<Box<Partial>>,
     /// It stands among [`super::running::Running::active`].
@@ -100,6 +96,8 @@ pub(crate) struct Links {
     pub(crate) next_incoming_id: u32,
     /// Transfer frames that the client may still send; below 0 when it sent more while its window was being closed.
     pub(crate) incoming_window: i64,
+    /// What the window is when it is renewed.
+    pub(crate) allowance: Allowance,
     /// Highest handle.
     pub(crate) handle_max: u32,
     pub(crate) by_handle: BTreeMap<u32, Link>,

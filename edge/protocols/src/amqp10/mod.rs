@@ -7,6 +7,7 @@
 //! A link that receives is a consumer which its queue serves by credit; a link that sends is a channel of publishes with confirms.
 
 mod address;
+mod allowance;
 mod attach;
 mod confirms;
 mod control;

@@ -13,7 +13,7 @@ use wire::amqp10::{
 use super::address::{Way, parse_target};
 use super::confirms::{Told, reject};
 use super::errors::{Failure, Outcome, Trouble};
-use super::link::{INCOMING_WINDOW_MAX, Partial};
+use super::link::Partial;
 use super::running::{Running, Taken};
 use crate::budget::{Claim, Want};
 
@@ -44,7 +44,7 @@ impl Running {
         if self.awaits_room_for(channel, transfer, payload)? {
             return Ok(Taken::Wait);
         }
-        self.count_transfer(channel)?;
+        self.count_transfer(channel, payload.len())?;
         if self.publisher_full {
             self.pressed_bytes += payload.len();
         }
@@ -60,9 +60,11 @@ impl Running {
     }
 
     /// The session's window has one frame less. While alarms close it a client that has not heard of that may send what it still could.
-    fn count_transfer(&mut self, channel: u16) -> Outcome {
-        let tolerated = if self.is_alarmed { i64::from(INCOMING_WINDOW_MAX) } else { 0 };
+    fn count_transfer(&mut self, channel: u16, bytes: usize) -> Outcome {
+        let is_alarmed = self.is_alarmed;
         let session = self.session(channel);
+        let tolerated = if is_alarmed { i64::from(session.allowance.now()) } else { 0 };
+        session.allowance.count(bytes);
         session.next_incoming_id = session.next_incoming_id.wrapping_add(1);
         session.incoming_window -= 1;
         if session.incoming_window < -tolerated {
@@ -179,6 +181,7 @@ impl Running {
         let published = self.publish(channel, handle, whole.settled, &sections)?;
         let inlet = self.session(channel).inlet(handle).expect("publishing ends no link");
         inlet.credit -= 1;
+        inlet.allowance.count(whole.message.len());
         inlet.delivery_count = inlet.delivery_count.wrapping_add(1);
         inlet.listed.counts.note(inlet.delivery_count, inlet.credit);
         let place = inlet.place;
@@ -274,7 +277,11 @@ fn unparsed(why: &str) -> Failure {
 
 /// Keys of annotations that do not begin with `x-` are reserved.
 fn check_annotations(sections: &Sections<'_>) -> Outcome {
-    for kind in [SectionKind::MessageAnnotations, SectionKind::DeliveryAnnotations] {
+    let kinds = [SectionKind::MessageAnnotations, SectionKind::DeliveryAnnotations];
+    if kinds.into_iter().all(|kind| sections.raw(kind).is_none()) {
+        return Ok(());
+    }
+    for kind in kinds {
         for (key, _) in sections.map(kind).iter() {
             let is_ours = match key {
                 Value::Symbol(key) => key.starts_with(b"x-"),

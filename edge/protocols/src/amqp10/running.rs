@@ -11,9 +11,10 @@ use std::task::{Context, Poll, Waker};
 use broker::{Broker, Call, ConsumerId, Principal, Publisher, Queue, QueueCounts, Refused};
 use wire::amqp10::{Begin, Frame, Map, Performative, Symbols, conditions, decode_transfer};
 
+use super::allowance::{Allowance, WINDOW_FIRST};
 use super::deliver::{OUTGOING_WINDOW, SessionOutput, Sink};
 use super::errors::{Failure, Outcome, Trouble};
-use super::link::{INCOMING_WINDOW_MAX, Links, SessionState};
+use super::link::{Links, SessionState};
 use super::listed::Listed;
 use super::management::Request;
 use super::settings::Settings;
@@ -181,11 +182,12 @@ impl Running {
             let text = channel_text(refused, &self.principal.user.name, node);
             Failure::connection(conditions::RESOURCE_LIMIT_EXCEEDED, text)
         })?;
-        let incoming_window = if self.is_alarmed { 0 } else { INCOMING_WINDOW_MAX };
+        let incoming_window = if self.is_alarmed { 0 } else { WINDOW_FIRST };
         let links = Links {
             state: SessionState::Open,
             next_incoming_id: begin.next_outgoing_id,
             incoming_window: i64::from(incoming_window),
+            allowance: Allowance::new(WINDOW_FIRST),
             handle_max,
             by_handle: std::collections::BTreeMap::new(),
             permit,

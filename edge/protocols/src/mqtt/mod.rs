@@ -14,6 +14,7 @@ mod inflight;
 mod keeper;
 mod memory;
 mod publish;
+mod publishing;
 mod retained;
 mod running;
 mod session;

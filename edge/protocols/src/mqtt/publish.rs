@@ -8,6 +8,7 @@ use super::acks::{ACKS_MAX, NewAck};
 use super::deliver::write_acks;
 use super::errors::End;
 use super::keeper::Keeper;
+use super::publishing::Publishing;
 use super::running::Running;
 use super::settings::Settings;
 use super::will::Will;
@@ -123,7 +124,8 @@ impl Running {
             body: payload,
             mandatory: false,
         };
-        self.publisher.check(&mut self.without_acks, &incoming).map_err(End::from)
+        let publishing = self.publishing.get_or_insert_with(|| Publishing::new(&self.work));
+        publishing.publisher.check(&mut publishing.without_acks, &incoming).map_err(End::from)
     }
 
     /// Publishes what is in `stored` to the exchange of topics.
@@ -137,8 +139,10 @@ impl Running {
             body: payload,
             mandatory: false,
         };
-        let channel = if qos == Qos::AtMostOnce { &mut self.without_acks } else { &mut self.with_acks };
-        self.publisher.publish(channel, incoming).map_err(End::from)
+        let publishing = self.publishing.get_or_insert_with(|| Publishing::new(&self.work));
+        let Publishing { publisher, without_acks, with_acks, .. } = &mut **publishing;
+        let channel = if qos == Qos::AtMostOnce { without_acks } else { with_acks };
+        publisher.publish(channel, incoming).map_err(End::from)
     }
 
     /// It was handed in; PUBACK or PUBREC follow its confirm.
@@ -151,7 +155,7 @@ impl Running {
             packet_id: publish.packet_id,
             qos: publish.qos,
             code: if is_lost { reason::NO_MATCHING_SUBSCRIBERS } else { reason::SUCCESS },
-            routed: self.with_acks.latest_publish(),
+            routed: self.routed_latest(),
             awaits_routed: true,
             kept: self.kept_latest(),
             awaits_kept: is_kept,
@@ -176,7 +180,7 @@ impl Running {
             packet_id: publish.packet_id,
             qos: publish.qos,
             code: end.code,
-            routed: self.with_acks.latest_publish(),
+            routed: self.routed_latest(),
             awaits_routed: false,
             kept: self.kept_latest(),
             awaits_kept: false,
@@ -186,6 +190,11 @@ impl Running {
         side.acks.push(new);
         write_acks(side, bytes);
         Ok(())
+    }
+
+    /// Number of the latest message that the queues confirm.
+    fn routed_latest(&self) -> u64 {
+        self.publishing.as_ref().map_or(0, |publishing| publishing.with_acks.latest_publish())
     }
 
     /// Number of the latest message that the store of retained messages confirms.
@@ -213,7 +222,7 @@ impl Running {
         if let Err(end) = done {
             tracing::info!(client_id = %self.work.client_id, "will not published: {}", end.text);
         }
-        self.publisher.flush();
+        self.flush_published();
         self.flush_kept();
     }
 

@@ -6,32 +6,27 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
-use broker::{ClientClaim, PublishChannel, PublishCounters, Publisher, Queue, SettleHow, SettleRun};
+use broker::{ClientClaim, Queue, SettleHow, SettleRun};
 use wire::mqtt::{Ack, Packet, reason};
 
-use super::acks::Confirmed;
 use super::connect::Wishes;
-use super::deliver::{AT_LEAST_ONCE, AT_MOST_ONCE, Confirms};
+use super::deliver::{AT_LEAST_ONCE, AT_MOST_ONCE};
 use super::inflight::{Entry, Stage};
 use super::keeper::Keeper;
 use super::memory::Marks;
+use super::publishing::Publishing;
 use super::retained::Retainer;
 use super::will::Will;
 use super::work::{ENDS_WITH_CONNECTION, Work};
 use crate::OUTPUT_BYTES_LOW;
 use crate::outbox::OutputBytes;
 
-/// Numbers of the two ways to publish, in traces.
-const WITHOUT_ACKS: u16 = 0;
-const WITH_ACKS: u16 = 1;
-
 /// An open connection.
 pub(crate) struct Running {
     pub(crate) work: Arc<Work>,
     pub(crate) wishes: Wishes,
-    pub(crate) publisher: Publisher,
-    pub(crate) without_acks: PublishChannel,
-    pub(crate) with_acks: PublishChannel,
+    /// `None` until the client publishes something.
+    pub(crate) publishing: Option<Box<Publishing>>,
     /// Topics of the client's aliases.
     pub(crate) aliases: Vec<Option<Box<str>>>,
     pub(crate) will: Option<Will>,
@@ -59,13 +54,8 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn new(work: Arc<Work>, wishes: Wishes, claim: ClientClaim) -> Running {
-        let mut with_acks = PublishChannel::numbered(WITH_ACKS);
-        let confirms = Confirms { outbox: work.sink.outbox.clone(), which: Confirmed::Routed };
-        with_acks.enable_confirms(Arc::new(confirms));
         Running {
-            publisher: Publisher::new(&work.broker, &work.principal),
-            without_acks: PublishChannel::numbered(WITHOUT_ACKS),
-            with_acks,
+            publishing: None,
             aliases: Vec::new(),
             will: None,
             expiry_s: wishes.expiry_s,
@@ -84,11 +74,6 @@ impl Running {
             work,
             wishes,
         }
-    }
-
-    /// What was published, for listings.
-    pub(crate) fn counters(&self) -> Vec<Arc<PublishCounters>> {
-        vec![self.without_acks.counters(), self.with_acks.counters()]
     }
 
     /// Whether parsing must stop.
@@ -220,7 +205,7 @@ impl Running {
 
     /// Hands publishes and settlements to the queues.
     pub(crate) fn submit(&mut self) {
-        self.publisher.flush();
+        self.flush_published();
         self.flush_kept();
         self.take_done();
         while let Some((token, _)) = self.settled.first() {
@@ -231,6 +216,18 @@ impl Running {
                 queue.settle(SettleHow::Ack, &runs);
             }
         }
+    }
+
+    /// Publishes go to their queues.
+    pub(crate) fn flush_published(&mut self) {
+        if let Some(publishing) = &mut self.publishing {
+            publishing.publisher.flush();
+        }
+    }
+
+    /// Whether the broker takes no more publishes now.
+    fn is_publisher_full(&mut self, cx: &mut Context<'_>) -> bool {
+        self.publishing.as_mut().is_some_and(|it| it.publisher.poll_ready(cx).is_pending())
     }
 
     /// Retained messages go to their store, which lets go of those before them.
@@ -265,7 +262,7 @@ impl Running {
             self.has_freed_window = false;
             self.resume_paused();
         }
-        self.publisher_full = self.publisher.poll_ready(&mut Context::from_waker(Waker::noop())).is_pending();
+        self.publisher_full = self.is_publisher_full(&mut Context::from_waker(Waker::noop()));
         self.output_full = self.work.sink.outbox.is_full();
     }
 
@@ -275,7 +272,7 @@ impl Running {
             self.submit();
         }
         if self.publisher_full {
-            self.publisher_full = self.publisher.poll_ready(cx).is_pending();
+            self.publisher_full = self.is_publisher_full(cx);
         }
         if self.is_stalled() { Poll::Pending } else { Poll::Ready(()) }
     }

@@ -174,6 +174,9 @@ impl Session {
         }
         if let Some(running) = &mut self.running {
             running.end_batch();
+            if let Some(counters) = running.publishing.as_mut().and_then(|it| it.take_counters()) {
+                *self.control.published.lock() = counters;
+            }
         }
         Progress { consumed, needed }
     }
@@ -296,7 +299,6 @@ impl Session {
         let clean_start = wishes.clean_start;
         let mut running = Running::new(work.clone(), wishes, claim);
         running.will = connect.will.as_ref().map(|will| Will::of(will, self.now.unix_ms));
-        *self.control.published.lock() = running.counters();
         let checked = running.check_will();
         self.running = Some(Box::new(running));
         self.enter(Phase::Opening);

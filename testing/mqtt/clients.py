@@ -50,9 +50,12 @@ class Server:
 
     def start(self):
         self.process.start()
-        port_of = lambda word: int(re.findall(rf"^ready .* {word}=127.0.0.1:(\d+)", self.process.log_text(), re.MULTILINE)[-1])
-        self.port, self.web_port = port_of("mqtt"), port_of("mqtt-ws")
+        self.port, self.web_port = self.port_of("mqtt"), self.port_of("mqtt-ws")
         return self
+
+    def port_of(self, word):
+        """Of a listener, as the ready line names it."""
+        return int(re.findall(rf"^ready .* {word}=127.0.0.1:(\d+)", self.process.log_text(), re.MULTILINE)[-1])
 
     def kill(self):
         self.process.kill()
@@ -106,13 +109,16 @@ class Client:
     """Connected when made. `refused` is the reason when it was not let in."""
 
     def __init__(self, server, name, version, clean, expiry_s, will, **options):
-        web = options.pop("web", False)
+        web, authority = options.pop("web", False), options.pop("authority", None)
+        port = options.pop("port", server.web_port if web else server.port)
         self.version, self.messages, self.events = version, queue.Queue(), queue.Queue()
         new = {} if version == V5 else {"clean_session": clean}
         self.paho = paho.Client(CallbackAPIVersion.VERSION2, name, protocol=version,
                                 reconnect_on_failure=False, transport="websockets" if web else "tcp", **new)
         if web:
             self.paho.ws_set_options("/ws")
+        if authority:
+            self.paho.tls_set(ca_certs=str(authority))
         self.paho.on_message = lambda _, __, message: self.messages.put(message)
         self.paho.on_connect = lambda _, __, flags, reason, given: self.events.put(("connect", flags, reason, given))
         self.paho.on_disconnect = lambda _, __, ___, reason, given: self.events.put(("disconnect", reason))
@@ -131,7 +137,7 @@ class Client:
         if version == V5:
             asked = {} if expiry_s is None else {"SessionExpiryInterval": expiry_s}
             start = {"clean_start": clean, "properties": properties("CONNECT", **asked, **options)}
-        self.paho.connect("127.0.0.1", server.web_port if web else server.port, keep_alive, **start)
+        self.paho.connect("127.0.0.1", port, keep_alive, **start)
         self.paho.loop_start()
         _, flags, self.reason, self.given = self.event("connect")
         self.refused, self.session_present = self.reason.is_failure, flags.session_present

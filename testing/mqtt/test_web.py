@@ -2,10 +2,9 @@
 
 import base64
 import os
-import pathlib
-import re
 import socket
 import struct
+import subprocess
 
 import pytest
 from clients import V5, V31, V311, Server, until
@@ -124,17 +123,13 @@ def sent_until_it_blocks(client, block, most):
     return sent
 
 
-def resident_kib(server):
-    return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{server.process.child.pid}/status").read_text()).group(1))
-
-
 def test_little_is_read_before_the_login(broker):
     client, _ = request(broker)
-    before = resident_kib(broker)
+    before = broker.process_memory()
     client.sendall(frame(2, b"", length=16 << 20))
     # The buffers of the operating system take some of it, the server no more than a CONNECT.
     assert sent_until_it_blocks(client, bytes(1 << 20), 15 << 20) < 15 << 20
-    assert resident_kib(broker) - before < 4096
+    assert broker.process_memory() - before < 4 << 20
     client.close()
 
 
@@ -151,3 +146,30 @@ def test_what_comes_with_connect_is_read_after_the_login(broker):
         found += part
     assert found == wanted
     client.close()
+
+
+@pytest.fixture
+def encrypted(tmp_path):
+    """A server with MQTT over TLS, bare and in WebSockets; its certificate is its own authority."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+    config = f"web_mqtt.ssl.listener = 127.0.0.1:0\nweb_mqtt.ssl.certfile = {certificate}\nweb_mqtt.ssl.keyfile = {key}\n"
+    config += f"mqtt.listeners.ssl.default = 127.0.0.1:0\nssl_options.certfile = {certificate}\nssl_options.keyfile = {key}\n"
+    server = Server(os.environ.get("WARREN_BIN", "warren"), tmp_path, config).start()
+    server.authority = certificate
+    yield server
+    server.end()
+
+
+@pytest.mark.parametrize("version", [V311, V5])
+@pytest.mark.parametrize("listener", ["mqtts", "mqtt-wss"])
+def test_encrypted_clients_do_what_others_do(encrypted, listener, version):
+    port, web = encrypted.port_of(listener), listener == "mqtt-wss"
+    reader = encrypted.client("reader", version, web=web, port=port, authority=encrypted.authority)
+    reader.subscribe("tls/#", 1)
+    reader.publish("tls/own", b"x" * LARGE, 2)
+    encrypted.client("sender", version).publish("tls/other", b"y" * LARGE, 1)
+    assert sorted(reader.payloads(2)) == [b"x" * LARGE, b"y" * LARGE]
+    listing = "list_web_mqtt_connections" if web else "list_mqtt_connections"
+    assert ["reader", "true"] in encrypted.rows(listing, "client_id", "ssl")

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use broker::{Queue, Refused};
+use broker::{Commit, Queue, Refused};
 use message::mqtt::TOPIC_BYTES_MAX;
 use wire::amqp091::TableBuf;
 use wire::mqtt::{
@@ -15,6 +15,9 @@ use super::errors::End;
 use super::keeper::Keeper;
 use super::subscriptions::Filter;
 use super::work::Work;
+
+/// Changes of a packet that are under way at once, at most.
+const BEGUN_MAX: usize = 1000;
 
 /// Subscriptions that one packet asks for, or asks to end.
 #[derive(Debug)]
@@ -86,10 +89,14 @@ pub(crate) struct Changed {
     pub(crate) detached: Vec<u32>,
 }
 
-/// Subscribes to all, one after the other. `has_source` says which of the session's own sources there are.
+/// Subscribes to all. `has_source` says which of the session's own sources there are.
 pub(crate) async fn subscribe(work: Arc<Work>, wanted: Wanted, has_source: [bool; 2]) -> Changed {
     let mut changed = Changed { packet_id: wanted.packet_id, ..Changed::default() };
+    let mut begun = Vec::new();
     for named in &wanted.filters {
+        if begun.len() == BEGUN_MAX {
+            finish_all(&work, &mut begun, &mut changed).await;
+        }
         let filter = Filter {
             filter: named.filter.clone(),
             group: named.group.clone(),
@@ -97,48 +104,93 @@ pub(crate) async fn subscribe(work: Arc<Work>, wanted: Wanted, has_source: [bool
             id: wanted.id,
             token: if named.options.qos == Qos::AtMostOnce { AT_MOST_ONCE } else { AT_LEAST_ONCE },
         };
+        let at = changed.codes.len();
         let done = match &named.group {
             _ if named.is_too_long() => {
                 Err(End::new(reason::TOPIC_FILTER_INVALID, "the topic filter is too long"))
             }
             Some(group) => share(&work, filter, group, &mut changed).await,
-            None => own(&work, filter, has_source, &mut changed).await,
+            None => begin(&work, filter, at, has_source, &mut changed).await.map(|it| begun.push(it)),
         };
         changed.codes.push(match done {
             Ok(()) => named.options.qos as u8,
-            Err(end) => {
-                tracing::info!(client_id = %work.client_id, filter = %named.filter, "subscription refused: {}", end.text);
-                end.code
-            }
+            Err(end) => refused(&work, &named.filter, &end),
         });
     }
+    finish_all(&work, &mut begun, &mut changed).await;
     changed
 }
 
-/// A subscription of the session alone.
-async fn own(work: &Work, filter: Filter, has_source: [bool; 2], changed: &mut Changed) -> Result<(), End> {
+/// The code of a subscription that failed.
+fn refused(work: &Work, filter: &str, end: &End) -> u8 {
+    tracing::info!(client_id = %work.client_id, filter, "subscription refused: {}", end.text);
+    end.code
+}
+
+/// A subscription of the session alone whose binding is under way.
+struct Begun {
+    filter: Filter,
+    /// The one that it replaces.
+    old: Option<Filter>,
+    bound: Commit,
+    /// Place of its code in the answer.
+    at: usize,
+}
+
+/// Waits for all, in their order.
+async fn finish_all(work: &Work, begun: &mut Vec<Begun>, changed: &mut Changed) {
+    for subscription in begun.drain(..) {
+        let (at, filter) = (subscription.at, subscription.filter.filter.clone());
+        if let Err(end) = finish(work, subscription).await {
+            changed.codes[at] = refused(work, &filter, &end);
+        }
+    }
+}
+
+/// Begins a subscription of the session alone.
+async fn begin(
+    work: &Work,
+    filter: Filter,
+    at: usize,
+    has_source: [bool; 2],
+    changed: &mut Changed,
+) -> Result<Begun, End> {
     let token = filter.token;
     let is_new = |changed: &Changed| !changed.attached.iter().any(|(attached, _)| *attached == token);
     if !has_source[token as usize - 1] && is_new(changed) {
         changed.attached.push((token, work.attach(token).await?));
     }
-    let handling = filter.options.retain_handling;
     // Before the binding: what comes by it at once must find the filter.
     let old = work.with_side(|side| side.filters.put(filter.clone()));
-    if let Err(refused) = work.bind(&work.queue_name(token), &filter).await {
-        work.with_side(|side| match old {
-            Some(old) => drop(side.filters.put(old)),
-            None => drop(side.filters.remove(&filter.filter, None)),
-        });
+    match work.begin_bind(&work.queue_name(token), &filter) {
+        Ok(bound) => Ok(Begun { filter, old, bound, at }),
+        Err(refused) => {
+            put_back(work, &filter, old);
+            Err(refused.into())
+        }
+    }
+}
+
+/// The filter as it was before a subscription that failed.
+fn put_back(work: &Work, filter: &Filter, old: Option<Filter>) {
+    work.with_side(|side| match old {
+        Some(old) => drop(side.filters.put(old)),
+        None => drop(side.filters.remove(&filter.filter, None)),
+    });
+}
+
+async fn finish(work: &Work, Begun { filter, old, bound, .. }: Begun) -> Result<(), End> {
+    if let Err(refused) = bound.await {
+        put_back(work, &filter, old);
         return Err(refused.into());
     }
-    let wants_kept = match handling {
+    let wants_kept = match filter.options.retain_handling {
         RetainHandling::Send => true,
         RetainHandling::SendIfNew => old.is_none(),
         RetainHandling::DoNotSend => false,
     };
     if let Some(old) = old
-        && (old.token != token || old.arguments() != filter.arguments())
+        && (old.token != filter.token || old.arguments() != filter.arguments())
     {
         work.unbind(&work.queue_name(old.token), &old).await?;
     }
@@ -146,7 +198,7 @@ async fn own(work: &Work, filter: Filter, has_source: [bool; 2], changed: &mut C
         let kept = retainer.matching(&filter.filter);
         if !kept.is_empty() {
             let now_ms = work.settings.clock.wall_ms();
-            Keeper::new(work).copy(&work.queue_name(token), &kept, now_ms).await;
+            Keeper::new(work).copy(&work.queue_name(filter.token), &kept, now_ms).await;
         }
     }
     Ok(())
@@ -187,7 +239,11 @@ async fn share(work: &Work, mut filter: Filter, group: &str, changed: &mut Chang
 /// Ends subscriptions.
 pub(crate) async fn unsubscribe(work: Arc<Work>, wanted: Wanted) -> Changed {
     let mut changed = Changed { packet_id: wanted.packet_id, ..Changed::default() };
+    let mut begun: Vec<(usize, Commit)> = Vec::new();
     for Named { filter, group, .. } in &wanted.filters {
+        if begun.len() == BEGUN_MAX {
+            end_all(&mut begun, &mut changed).await;
+        }
         let removed = work.with_side(|side| side.filters.remove(filter, group.as_deref()));
         let code = match removed {
             None => reason::NO_SUBSCRIPTION_EXISTED,
@@ -195,11 +251,25 @@ pub(crate) async fn unsubscribe(work: Arc<Work>, wanted: Wanted) -> Changed {
                 changed.detached.push(filter.token);
                 reason::SUCCESS
             }
-            Some(filter) => ended(work.unbind(&work.queue_name(filter.token), &filter).await),
+            Some(filter) => match work.begin_unbind(&work.queue_name(filter.token), &filter) {
+                Ok(unbound) => {
+                    begun.push((changed.codes.len(), unbound));
+                    reason::SUCCESS
+                }
+                Err(refused) => ended(Err(refused)),
+            },
         };
         changed.codes.push(code);
     }
+    end_all(&mut begun, &mut changed).await;
     changed
+}
+
+/// Waits for all that are under way.
+async fn end_all(begun: &mut Vec<(usize, Commit)>, changed: &mut Changed) {
+    for (at, unbound) in begun.drain(..) {
+        changed.codes[at] = ended(unbound.await);
+    }
 }
 
 fn ended(unbound: Result<(), Refused>) -> u8 {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use broker::{
-    BindRequest, Broker, Call, ConsumeRequest, ConsumerId, ConsumerSpec, DeletedQueue, DestinationName,
-    GotMessage, Principal, Queue, QueueDeclare, Refused,
+    BindRequest, Broker, Call, Commit, ConsumeRequest, ConsumerId, ConsumerSpec, DeletedQueue,
+    DestinationName, GotMessage, Principal, Queue, QueueDeclare, Refused,
 };
 use message::mqtt::push_key;
 use wire::amqp091::{Table, TableBuf};
@@ -135,16 +135,24 @@ impl Work {
 
     /// Binds a queue to the topics of a subscription.
     pub(crate) async fn bind(&self, queue: &str, filter: &Filter) -> Result<(), Refused> {
+        self.begin_bind(queue, filter)?.await
+    }
+
+    /// The same; it holds once the commit is done. Those that are begun one after the other cost one write of the log together.
+    pub(crate) fn begin_bind(&self, queue: &str, filter: &Filter) -> Result<Commit, Refused> {
         let (key, arguments) = (filter.key(), filter.arguments());
-        let bound = self.broker.bind(&self.principal, self.binding(queue, &key, arguments.as_table()))?;
-        bound.await
+        self.broker.bind(&self.principal, self.binding(queue, &key, arguments.as_table()))
     }
 
     /// Takes that away.
     pub(crate) async fn unbind(&self, queue: &str, filter: &Filter) -> Result<(), Refused> {
+        self.begin_unbind(queue, filter)?.await
+    }
+
+    /// The same; it holds once the commit is done.
+    pub(crate) fn begin_unbind(&self, queue: &str, filter: &Filter) -> Result<Commit, Refused> {
         let (key, arguments) = (filter.key(), filter.arguments());
-        let unbound = self.broker.unbind(&self.internal, self.binding(queue, &key, arguments.as_table()))?;
-        unbound.await
+        self.broker.unbind(&self.internal, self.binding(queue, &key, arguments.as_table()))
     }
 
     fn binding<'a>(&'a self, queue: &'a str, key: &'a [u8], arguments: Table<'a>) -> BindRequest<'a> {

@@ -106,6 +106,15 @@ enum Step {
     Waits,
 }
 
+/// The code of the performative in a frame's body, in the short form of its descriptor or in the long one that some clients write.
+#[inline]
+fn descriptor(body: &[u8]) -> Option<u8> {
+    match body {
+        [0x00, 0x53, code, ..] | [0x00, 0x80, 0, 0, 0, 0, 0, 0, 0, code, ..] => Some(*code),
+        _ => None,
+    }
+}
+
 impl Session {
     /// A connection whose first bytes have not come; `now` is when it was accepted.
     #[must_use]
@@ -268,15 +277,16 @@ impl Session {
                 return Err(Failure::connection(conditions::FRAMING_ERROR, text));
             }
             // What reads or changes metadata waits while that takes long; open and close are not of a session.
-            match frame.body {
-                [0x00, 0x53, descriptor, ..]
-                    if (*descriptor == 0x12 || (*descriptor == 0x14 && running.manages))
-                        && self.broker.long_changes().is_on() =>
-                {
+            match descriptor(frame.body) {
+                Some(0x12) if self.broker.long_changes().is_on() => {
                     self.awaits_metadata = true;
                     return Ok(Taken::Wait);
                 }
-                [0x00, 0x53, 0x10 | 0x18, ..] => {}
+                Some(0x14) if running.manages && self.broker.long_changes().is_on() => {
+                    self.awaits_metadata = true;
+                    return Ok(Taken::Wait);
+                }
+                Some(0x10 | 0x18) => {}
                 _ => return running.frame(frame),
             }
         }

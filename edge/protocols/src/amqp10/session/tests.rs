@@ -236,6 +236,17 @@ impl Client {
         }
     }
 
+    /// Sends one frame whose descriptor, in the short form, is made long.
+    fn write_long(&mut self, code: u8, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut frame = Vec::new();
+        write(&mut frame);
+        assert_eq!(frame[8..11], [0x00, 0x53, code]);
+        frame.splice(9..11, [0x80, 0, 0, 0, 0, 0, 0, 0, code]);
+        let bytes = (frame.len() as u32).to_be_bytes();
+        frame[..4].copy_from_slice(&bytes);
+        self.write(|out| out.extend_from_slice(&frame));
+    }
+
     /// Sends a message in as many frames as it takes.
     fn publish(&mut self, handle: u32, id: u32, bytes: usize) {
         let message = message_of(bytes);
@@ -284,22 +295,20 @@ fn a_message_goes_through_a_queue_and_is_settled() {
 }
 
 #[test]
-fn a_transfer_whose_descriptor_is_written_the_long_way_is_taken() {
+fn frames_whose_descriptors_are_written_the_long_way_are_taken() {
     let world = World::new();
     world.queue(b"q");
     let mut client = world.begun();
     client.attach(Role::Sender, 0);
     let transfer = Transfer { delivery_id: Some(0), delivery_tag: Some(b"t"), ..Transfer::of(0) };
-    let mut frame = Vec::new();
-    encode_delivery(0, &transfer, &[&message_of(10)], 512, &mut frame);
-    assert_eq!(frame[8..11], [0x00, 0x53, 0x14]);
-    frame.splice(9..11, [0x80, 0, 0, 0, 0, 0, 0, 0, 0x14]);
-    let bytes = (frame.len() as u32).to_be_bytes();
-    frame[..4].copy_from_slice(&bytes);
-    client.write(|out| out.extend_from_slice(&frame));
+    client.write_long(0x14, |out| {
+        encode_delivery(0, &transfer, &[&message_of(10)], 512, out);
+    });
     assert_eq!(client.next(), "amqp:disposition:list");
     let queue = world.broker.vhost("/").unwrap().queue(b"q").unwrap();
     assert_eq!(queue.stats().wait().ready, 1);
+    client.write_long(0x18, |out| Close { error: None }.encode_frame(0, out));
+    assert_eq!(client.next(), "amqp:close:list");
 }
 
 #[test]

@@ -8,6 +8,8 @@ use crate::facts::Fact;
 use crate::policies::PolicyKind;
 use crate::records::{Binding, ExchangeRecord, QueueRecord, VhostName};
 use crate::refusal::Refusal;
+use crate::replicas::Replicas;
+use stdx::QueueId;
 
 /// The answer to a command that was not refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +50,13 @@ pub enum Change {
     ExchangeDeleted(Arc<ExchangeRecord>),
     /// A queue is there.
     QueueAdded(Arc<QueueRecord>),
+    /// Other nodes have a queue, or another one leads it.
+    ReplicasChanged {
+        /// Which.
+        queue: QueueId,
+        /// Its members now.
+        replicas: Arc<Replicas>,
+    },
     /// A queue is gone, and its messages with it.
     QueueDeleted(Arc<QueueRecord>),
     /// A binding is there.

@@ -29,6 +29,11 @@ impl State {
         for (name, _) in new.users().filter(|(name, user)| self.user(name) != Some(*user)) {
             changes.push(Change::UserChanged(name.clone()));
         }
+        for (queue, replicas) in new.nodes.iter().flat_map(|nodes| &nodes.replicas) {
+            if self.replicas(*queue) != Some(replicas) {
+                changes.push(Change::ReplicasChanged { queue: *queue, replicas: replicas.clone() });
+            }
+        }
         let known: BTreeMap<_, _> = self.global_parameters().collect();
         let wanted: BTreeMap<_, _> = new.global_parameters().collect();
         for name in differences(&known, &wanted) {

@@ -14,6 +14,7 @@ use crate::command::{
     ClearTopicPermissions, DeclareExchange, DeclareQueue, DeleteUser, DeleteVhost, Name, PutUser,
     SetGlobalParameter, SetParameter, SetPermissions, SetPolicy, SetTopicPermissions, SetVhostLimits, Unbind,
 };
+use crate::replicas::{NodeDownFact, ReplicasFact};
 use crate::records::{Binding, ExchangeRecord, FIRST_NODE, NodesFact, NumberedNode, QueueRecord};
 
 impl Codec for ExchangeId {
@@ -144,6 +145,10 @@ coded! {
         28 => NodeIs(NumberedNode),
         /// Numbers of nodes below this were given out, also to nodes that are gone.
         29 => NodesUsed(NodesFact),
+        /// The others have lost sight of a node.
+        30 => NodeDown(NodeDownFact),
+        /// Nodes have copies of a queue.
+        31 => ReplicasAre(ReplicasFact),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::command::{
 };
 use crate::facts::{Fact, IdsFact};
 use crate::policies::PolicyKind;
+use crate::replicas::{NodeDownFact, Replicas, ReplicasFact};
 use crate::records::{NodesFact, NumberedNode, User};
 use crate::state::{Nodes, State};
 use crate::vhost::Vhost;
@@ -101,6 +102,11 @@ impl State {
                 give(Fact::NodeIs(NumberedNode { number: *number, row: row.clone() }));
             });
             give(Fact::NodesUsed(NodesFact { next: nodes.next }));
+            nodes.down.iter().for_each(|node| give(Fact::NodeDown(NodeDownFact { node: *node })));
+            for (queue, replicas) in &nodes.replicas {
+                let replicas = Replicas::clone(replicas);
+                give(Fact::ReplicasAre(ReplicasFact { queue: *queue, replicas }));
+            }
             give(Fact::IdsUsed(IdsFact { next: self.ids.transient_next }));
         }
         give(Fact::IdsUsed(IdsFact { next: self.ids.durable_next }));

@@ -3,7 +3,7 @@
 //! No clock, randomness, I/O, threads, routing tables or regular expressions. Two states that were given the same
 //! commands are the same, and so are all outcomes, changes and facts on the way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use stdx::{ConnectionId, QueueId};
@@ -15,6 +15,7 @@ use crate::command::{Batch, Command, DestinationName, Name};
 use crate::policies::PolicyKind;
 use crate::records::{FIRST_NODE, NodeRow, QueueRecord, User, VhostName};
 use crate::refusal::{Kind, Refusal};
+use crate::replicas::Replicas;
 use crate::vhost::Vhost;
 
 /// Set in the identifiers of transient exchanges and queues.
@@ -54,6 +55,10 @@ pub(crate) struct Nodes {
     pub(crate) rows: BTreeMap<u16, NodeRow>,
     /// The next number that is given out.
     pub(crate) next: u16,
+    /// Members that the others have lost sight of.
+    pub(crate) down: BTreeSet<u16>,
+    /// Who has which quorum queue.
+    pub(crate) replicas: BTreeMap<QueueId, Arc<Replicas>>,
 }
 
 /// All metadata of a broker.

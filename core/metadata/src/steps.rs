@@ -1,7 +1,7 @@
 //! The nodes of a cluster and what they propose. Each node numbers its proposals; the machine takes each number once and in order, so that a node may
 //! send again what was not answered. Knows nothing of how proposals travel or come to be committed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::changes::{Applied, Outcome};
@@ -9,6 +9,7 @@ use crate::codec::{Codec, DecodeError, Reader, coded, record};
 use crate::entry::Entry;
 use crate::records::{FIRST_NODE, NodeRow, QueueRecord};
 use crate::refusal::Refusal;
+use crate::replicas::{ChangeReplicas, NodeSeen};
 use crate::state::{Nodes, State};
 
 record! {
@@ -60,6 +61,10 @@ coded! {
         3 => BeginLife(BeginLife),
         /// See [`ForgetNode`].
         4 => ForgetNode(ForgetNode),
+        /// See [`NodeSeen`].
+        5 => NodeSeen(NodeSeen),
+        /// See [`ChangeReplicas`].
+        6 => ChangeReplicas(ChangeReplicas),
     }
 }
 
@@ -107,6 +112,8 @@ pub enum Stepped {
     NoSuchNode,
     /// A node was forgotten.
     Forgotten(u16),
+    /// Who is seen, or who has a queue, is as the step says, or the step came too late.
+    Noted,
 }
 
 impl State {
@@ -114,7 +121,7 @@ impl State {
     /// node alone end with its life.
     pub fn form_cluster(&mut self, name: &str, data_id: [u8; 16]) {
         let row = NodeRow { name: name.into(), data_id, life: 0, nonce: 0, answered: 0 };
-        self.nodes = Some(Nodes { rows: BTreeMap::from([(FIRST_NODE, row)]), next: FIRST_NODE + 1 });
+        self.nodes = Some(Nodes { rows: BTreeMap::from([(FIRST_NODE, row)]), next: FIRST_NODE + 1, ..Nodes::default() });
     }
 
     /// Whether it is the state of a cluster.
@@ -147,6 +154,14 @@ impl State {
             ClusterStep::AddNode(add) => self.add_node(add),
             ClusterStep::BeginLife(begin) => self.begin_life(begin, applied),
             ClusterStep::ForgetNode(forget) => self.forget_node(forget, applied),
+            ClusterStep::NodeSeen(seen) => {
+                self.see_node(seen, applied);
+                Stepped::Noted
+            }
+            ClusterStep::ChangeReplicas(asked) => {
+                self.change_replicas(asked, applied);
+                Stepped::Noted
+            }
         }
     }
 
@@ -199,6 +214,7 @@ impl State {
             let owned = queue.exclusive_owner.is_some_and(|owner| owner.node == begin.node);
             owned || (queue.home == begin.node && !queue.durable)
         });
+        self.restart_replicas(begin.node, applied);
         Stepped::LifeBegun(begin.node, life)
     }
 
@@ -207,7 +223,12 @@ impl State {
         if nodes.and_then(|nodes| nodes.rows.remove(&forget.node)).is_none() {
             return Stepped::NoSuchNode;
         }
-        self.remove_queues(applied, |queue| queue.home == forget.node);
+        let nobodys = self.forget_replicas(forget.node, applied);
+        let replicated: BTreeSet<_> = self.nodes.iter().flat_map(|nodes| nodes.replicas.keys().copied()).collect();
+        self.remove_queues(applied, |queue| match replicated.contains(&queue.id) {
+            true => nobodys.contains(&queue.id),
+            false => queue.home == forget.node,
+        });
         Stepped::Forgotten(forget.node)
     }
 

@@ -94,6 +94,7 @@ impl Inner {
                         ruled.push(vhost);
                     }
                 }
+                Change::ReplicasChanged { queue, replicas } => self.follow_replicas(*queue, replicas),
                 Change::ParameterChanged { .. } | Change::GlobalParameterChanged { .. } => {}
             }
         }

@@ -33,6 +33,7 @@ impl State {
             self.exclusive.insert((owner, id), record.clone());
         }
         applied.changes.push(Change::QueueAdded(record.clone()));
+        self.place_replicas(&record, applied);
         if record.durable {
             applied.facts.push(Fact::queue_added(&record));
         }
@@ -69,6 +70,9 @@ impl State {
     pub(crate) fn remove_queue(&mut self, queue: &QueueRecord, applied: &mut Applied) {
         if let Some(owner) = queue.exclusive_owner {
             self.exclusive.remove(&(owner, queue.id));
+        }
+        if let Some(nodes) = &mut self.nodes {
+            nodes.replicas.remove(&queue.id);
         }
         let vhost =
             self.vhosts.get_mut(&queue.vhost).expect("the vhost of a queue exists as long as the queue");

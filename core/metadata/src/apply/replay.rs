@@ -79,6 +79,13 @@ impl State {
             Fact::NodesUsed(used) => {
                 self.nodes.as_mut().ok_or(Contradiction::NoCluster)?.next = used.next;
             }
+            Fact::NodeDown(down) => {
+                self.nodes.as_mut().ok_or(Contradiction::NoCluster)?.down.insert(down.node);
+            }
+            Fact::ReplicasAre(are) => {
+                let nodes = self.nodes.as_mut().ok_or(Contradiction::NoCluster)?;
+                nodes.replicas.insert(are.queue, Arc::new(are.replicas.clone()));
+            }
             Fact::QueueDeleted(gone) => {
                 self.replayed(&gone.vhost)?.take_queue(&gone.name).ok_or(Contradiction::NoQueue)?;
             }

@@ -97,6 +97,9 @@ impl State {
             return Err(Refusal::ProtectedVhost { name: delete.name.clone() });
         }
         let vhost = self.drop_vhost(&delete.name).ok_or_else(|| not_found(Kind::Vhost, &delete.name))?;
+        if let Some(nodes) = &mut self.nodes {
+            vhost.queues().iter().for_each(|queue| drop(nodes.replicas.remove(&queue.id)));
+        }
         let changes = &mut applied.changes;
         changes.extend(vhost.bindings().into_iter().cloned().map(Change::BindingRemoved));
         changes.extend(vhost.queues().into_iter().cloned().map(Change::QueueDeleted));

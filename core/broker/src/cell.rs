@@ -38,6 +38,7 @@ use queues::{
 use stdx::{ConnectionId, QueueId, piece_bytes};
 
 use crate::call::Reply;
+use crate::cluster::replicas::{Replica, ReplicaEvent};
 use crate::control::queues::DeletedQueue;
 use crate::data::batch::Handover;
 use crate::data::consume::ConsumerSink;
@@ -71,8 +72,10 @@ pub struct Queue {
     pub(crate) record: Arc<QueueRecord>,
     pub(crate) place: Arc<Place>,
     machine_type: MachineType,
-    /// Another node of the cluster has its messages.
+    /// Another node of the cluster has its messages, when no other has them, too.
     is_elsewhere: bool,
+    /// Several nodes have its messages.
+    pub(crate) replica: OnceLock<Box<Replica>>,
     /// What it goes by; policies change it.
     terms: RwLock<Terms>,
     inbox: Mutex<Vec<Event>>,
@@ -200,6 +203,8 @@ pub(crate) enum Event {
     Close,
     /// A crashed queue was read back from the disk.
     Reloaded(Box<AnyMachine>),
+    /// Something concerns the nodes that have it.
+    Replica(Box<ReplicaEvent>),
     /// Taken over by what will answer it.
     Handled,
 }
@@ -279,6 +284,7 @@ impl Queue {
         Arc::new(Queue {
             id: record.id,
             is_elsewhere: record.home != place.services.own_node,
+            replica: OnceLock::new(),
             record,
             place,
             machine_type,
@@ -454,13 +460,19 @@ impl Queue {
 
     /// Brings an event; runs the machine if nobody else does.
     pub(crate) fn submit(self: &Arc<Self>, event: Event) {
-        if self.is_elsewhere {
-            return self.submit_elsewhere(event);
-        }
-        if let Event::Publish(handover) = &event {
-            self.inbox_bytes.fetch_add(handover.batch.bytes(), Ordering::Relaxed);
-        }
-        self.submit_here(std::iter::once(event));
+        let event = if self.is_replicated() { self.note_client(event) } else { event };
+        self.submit_to_leader(event);
+    }
+
+    /// Bytes of messages are on their way into the cell.
+    pub(crate) fn count_incoming(&self, handover: &Handover) {
+        self.inbox_bytes.fetch_add(handover.batch.bytes(), Ordering::Relaxed);
+    }
+
+    /// Whether several nodes have its messages.
+    #[inline]
+    pub fn is_replicated(&self) -> bool {
+        self.replica.get().is_some()
     }
 
     /// Bytes of messages are on their way to its home.
@@ -476,15 +488,20 @@ impl Queue {
 
     /// Whether another node of the cluster has its messages.
     pub fn is_elsewhere(&self) -> bool {
-        self.is_elsewhere
+        self.replica.get().map_or(self.is_elsewhere, |replica| !replica.leads())
     }
 
     /// As [`Queue::submit`], with events that follow each other. Publishes are not among them.
     pub(crate) fn submit_all(self: &Arc<Self>, events: impl Iterator<Item = Event>) {
-        if self.is_elsewhere {
+        if self.is_elsewhere() {
             return events.for_each(|event| self.submit_elsewhere(event));
         }
         self.submit_here(events);
+    }
+
+    /// Brings an event to the cell of this node.
+    pub(crate) fn submit_here_one(self: &Arc<Self>, event: Event) {
+        self.submit_here(std::iter::once(event));
     }
 
     /// Brings events to the cell of this node.
@@ -499,7 +516,8 @@ impl Queue {
 
     /// Brings an event without running the machine: from threads that must not, such as the log's.
     pub(crate) fn submit_later(self: &Arc<Self>, event: Event) {
-        if self.is_elsewhere {
+        // What comes this way is about what this node stores.
+        if self.is_elsewhere() && !self.is_replicated() {
             return self.submit_elsewhere(event);
         }
         self.inbox.lock().push(event);

@@ -17,6 +17,7 @@ use crate::bodies::Fetched;
 use crate::call::Reply;
 use crate::cell::gather::Gather;
 use crate::cell::{Attached, Event, GetReply, Queue};
+use crate::cluster::replicas::Shipped;
 use crate::control::queues::DeletedQueue;
 use crate::data::consume::ConsumerSink;
 use crate::data::dead_letter::DeadLetter;
@@ -50,6 +51,8 @@ pub(crate) struct Aftermath {
     pub(crate) fault: Option<&'static str>,
     /// Bytes of its records.
     pub(crate) appended_bytes: u32,
+    /// Its records, for other nodes that have the queue.
+    pub(crate) shipped: Shipped,
     /// A delivery of this turn was timed.
     is_dispatch_timed: bool,
 }
@@ -185,11 +188,22 @@ impl Effects for CellEffects<'_> {
             !self.queue.fails_next.swap(false, std::sync::atomic::Ordering::Relaxed),
             "a fault of a test"
         );
+        if self.aftermath.shipped.is_on() {
+            let mut payload = Vec::new();
+            write(&mut payload);
+            self.aftermath.shipped.add(kind, &payload);
+            let record =
+                self.queue.services().append(self.queue.id, kind, &mut |out| out.extend_from_slice(&payload));
+            return self.note_appended(record);
+        }
         let record = self.queue.services().append(self.queue.id, kind, write);
         self.note_appended(record)
     }
 
     fn append_lent(&mut self, kind: RecordKind, head: &[u8], tail: BlockBytes) -> Range<u64> {
+        if self.aftermath.shipped.is_on() {
+            self.aftermath.shipped.add(kind, &[head, &tail].concat());
+        }
         let record = self.queue.services().append_lent(self.queue.id, kind, head, tail);
         self.note_appended(record)
     }

@@ -14,8 +14,8 @@ use crate::command::{
     ClearTopicPermissions, DeclareExchange, DeclareQueue, DeleteUser, DeleteVhost, Name, PutUser,
     SetGlobalParameter, SetParameter, SetPermissions, SetPolicy, SetTopicPermissions, SetVhostLimits, Unbind,
 };
-use crate::replicas::{NodeDownFact, ReplicasFact};
 use crate::records::{Binding, ExchangeRecord, FIRST_NODE, NodesFact, NumberedNode, QueueRecord};
+use crate::replicas::{NodeDownFact, ReplicasFact};
 
 impl Codec for ExchangeId {
     fn put(&self, out: &mut Vec<u8>) {

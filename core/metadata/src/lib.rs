@@ -60,8 +60,10 @@ pub use records::{
     Binding, Destination, ExchangeRecord, FIRST_NODE, NodeRow, NodesFact, NumberedNode, Permissions, Policy,
     QueueRecord, TopicPermissions, User, VhostName,
 };
-pub use replicas::{ChangeReplicas, NodeDownFact, NodeSeen, REPLICAS_MAX, ReplicaChange, Replicas, ReplicasFact};
 pub use refusal::{Compared, Kind, LimitOf, Refusal};
+pub use replicas::{
+    ChangeReplicas, NodeDownFact, NodeSeen, REPLICAS_MAX, ReplicaChange, Replicas, ReplicasFact,
+};
 pub use snapshot::{CLUSTER_SNAPSHOT_VERSION, SNAPSHOT_MAGIC, SNAPSHOT_VERSION, snapshot_facts};
 pub use state::{State, is_durable_id};
 pub use steps::{AddNode, BeginLife, ClusterStep, ForgetNode, Proposed, Stepped};

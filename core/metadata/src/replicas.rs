@@ -144,7 +144,8 @@ impl Replicas {
         true
     }
 
-    fn change(&mut self, change: ReplicaChange, node: u16) -> bool {
+    /// Does what was asked for, if it can be. Whether anything changed; the version stays.
+    pub fn asked_for(&mut self, change: ReplicaChange, node: u16) -> bool {
         let before = self.clone();
         let (is_member, is_in_sync) = (self.has(node), self.in_sync.contains(&node));
         match change {
@@ -264,8 +265,25 @@ impl State {
                 replicas.forget(node, |other| down.contains(&other));
             }
         });
-        let nobody = |(queue, replicas): (&QueueId, &Arc<Replicas>)| replicas.members.is_empty().then_some(*queue);
+        let nobody =
+            |(queue, replicas): (&QueueId, &Arc<Replicas>)| replicas.members.is_empty().then_some(*queue);
         self.nodes.iter().flat_map(|nodes| &nodes.replicas).filter_map(nobody).collect()
+    }
+
+    /// A quorum queue that only its home has, as when it was declared before there was a cluster.
+    fn first_copy(&self, queue: QueueId) -> Option<Replicas> {
+        let of_vhost =
+            |vhost: &crate::Vhost| vhost.queues().into_iter().find(|record| record.id == queue).cloned();
+        let record = self.vhosts().find_map(of_vhost)?;
+        let is_replicable = record.queue_type == QueueType::Quorum && record.durable;
+        let home = vec![record.home];
+        is_replicable.then(|| Replicas {
+            leader: record.home,
+            epoch: 1,
+            version: 0,
+            members: home.clone(),
+            in_sync: home,
+        })
     }
 
     /// Something changes about the members of one queue.
@@ -273,12 +291,19 @@ impl State {
         let Some(nodes) = &mut self.nodes else { return };
         let is_known = nodes.rows.contains_key(&asked.node) && !nodes.down.contains(&asked.node);
         let needs_node = !matches!(asked.change, ReplicaChange::Behind | ReplicaChange::Remove);
+        let first = (asked.change == ReplicaChange::Add && !nodes.replicas.contains_key(&asked.queue))
+            .then(|| self.first_copy(asked.queue))
+            .flatten();
+        let Some(nodes) = &mut self.nodes else { return };
+        if let Some(first) = first {
+            nodes.replicas.insert(asked.queue, Arc::new(first));
+        }
         let Some(replicas) = nodes.replicas.get_mut(&asked.queue) else { return };
         if replicas.version != asked.version || (needs_node && !is_known) {
             return;
         }
         let mut changed = Replicas::clone(replicas);
-        if changed.change(asked.change, asked.node) {
+        if changed.asked_for(asked.change, asked.node) {
             changed.version += 1;
             *replicas = Arc::new(changed);
             let change = Change::ReplicasChanged { queue: asked.queue, replicas: replicas.clone() };
@@ -300,26 +325,26 @@ mod tests {
     #[test]
     fn a_member_in_sync_leads_when_the_leader_is_down() {
         let mut replicas = three();
-        replicas.change(ReplicaChange::Behind, 2);
+        replicas.asked_for(ReplicaChange::Behind, 2);
         assert_eq!(replicas.in_sync, [1, 3]);
         replicas.replace_leader(|node| node == 1);
         assert_eq!((replicas.leader, replicas.epoch), (3, 2));
-        replicas.change(ReplicaChange::Behind, 1);
+        replicas.asked_for(ReplicaChange::Behind, 1);
         assert_eq!(replicas.in_sync, [1, 3], "a majority stays");
-        assert!(!replicas.change(ReplicaChange::Lead, 2), "it does not have everything");
-        assert!(replicas.change(ReplicaChange::CaughtUp, 2));
-        assert!(replicas.change(ReplicaChange::Behind, 1));
-        assert!(replicas.change(ReplicaChange::Lead, 2));
+        assert!(!replicas.asked_for(ReplicaChange::Lead, 2), "it does not have everything");
+        assert!(replicas.asked_for(ReplicaChange::CaughtUp, 2));
+        assert!(replicas.asked_for(ReplicaChange::Behind, 1));
+        assert!(replicas.asked_for(ReplicaChange::Lead, 2));
         assert_eq!((replicas.leader, replicas.epoch), (2, 3));
     }
 
     #[test]
     fn the_only_copy_stays_and_members_come_and_go() {
         let mut replicas = Replicas { leader: 1, epoch: 4, version: 9, members: vec![1], in_sync: vec![1] };
-        assert!(replicas.change(ReplicaChange::Add, 2));
-        assert!(!replicas.change(ReplicaChange::Remove, 1), "nobody else has everything");
-        assert!(replicas.change(ReplicaChange::CaughtUp, 2));
-        assert!(replicas.change(ReplicaChange::Remove, 1));
+        assert!(replicas.asked_for(ReplicaChange::Add, 2));
+        assert!(!replicas.asked_for(ReplicaChange::Remove, 1), "nobody else has everything");
+        assert!(replicas.asked_for(ReplicaChange::CaughtUp, 2));
+        assert!(replicas.asked_for(ReplicaChange::Remove, 1));
         assert_eq!((replicas.leader, replicas.epoch, &*replicas.members), (2, 5, &[2][..]));
     }
 
@@ -330,11 +355,11 @@ mod tests {
             for (what, node) in changes {
                 let was = replicas.clone();
                 match what {
-                    0 => drop(replicas.change(ReplicaChange::CaughtUp, node)),
-                    1 => drop(replicas.change(ReplicaChange::Behind, node)),
-                    2 => drop(replicas.change(ReplicaChange::Lead, node)),
-                    3 => drop(replicas.change(ReplicaChange::Add, node)),
-                    4 => drop(replicas.change(ReplicaChange::Remove, node)),
+                    0 => drop(replicas.asked_for(ReplicaChange::CaughtUp, node)),
+                    1 => drop(replicas.asked_for(ReplicaChange::Behind, node)),
+                    2 => drop(replicas.asked_for(ReplicaChange::Lead, node)),
+                    3 => drop(replicas.asked_for(ReplicaChange::Add, node)),
+                    4 => drop(replicas.asked_for(ReplicaChange::Remove, node)),
                     _ => replicas.replace_leader(|other| other == node),
                 }
                 prop_assert!(replicas.in_sync.contains(&replicas.leader));

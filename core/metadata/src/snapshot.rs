@@ -14,8 +14,8 @@ use crate::command::{
 };
 use crate::facts::{Fact, IdsFact};
 use crate::policies::PolicyKind;
-use crate::replicas::{NodeDownFact, Replicas, ReplicasFact};
 use crate::records::{NodesFact, NumberedNode, User};
+use crate::replicas::{NodeDownFact, Replicas, ReplicasFact};
 use crate::state::{Nodes, State};
 use crate::vhost::Vhost;
 

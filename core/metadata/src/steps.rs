@@ -121,7 +121,11 @@ impl State {
     /// node alone end with its life.
     pub fn form_cluster(&mut self, name: &str, data_id: [u8; 16]) {
         let row = NodeRow { name: name.into(), data_id, life: 0, nonce: 0, answered: 0 };
-        self.nodes = Some(Nodes { rows: BTreeMap::from([(FIRST_NODE, row)]), next: FIRST_NODE + 1, ..Nodes::default() });
+        self.nodes = Some(Nodes {
+            rows: BTreeMap::from([(FIRST_NODE, row)]),
+            next: FIRST_NODE + 1,
+            ..Nodes::default()
+        });
     }
 
     /// Whether it is the state of a cluster.
@@ -224,7 +228,8 @@ impl State {
             return Stepped::NoSuchNode;
         }
         let nobodys = self.forget_replicas(forget.node, applied);
-        let replicated: BTreeSet<_> = self.nodes.iter().flat_map(|nodes| nodes.replicas.keys().copied()).collect();
+        let replicated: BTreeSet<_> =
+            self.nodes.iter().flat_map(|nodes| nodes.replicas.keys().copied()).collect();
         self.remove_queues(applied, |queue| match replicated.contains(&queue.id) {
             true => nobodys.contains(&queue.id),
             false => queue.home == forget.node,

@@ -160,6 +160,7 @@ impl Queue {
             }
             Event::Handled
             | Event::Examine(_)
+            | Event::Replica(_)
             | Event::Settle(..)
             | Event::Annotate(..)
             | Event::Resume(_)
@@ -251,6 +252,7 @@ impl Queue {
             Event::BlocksSynced(_) => state.checkpoints.drain(..).for_each(|reply| reply.send(())),
             Event::Handled
             | Event::Examine(_)
+            | Event::Replica(_)
             | Event::Reloaded(_)
             | Event::Settle(..)
             | Event::Annotate(..)

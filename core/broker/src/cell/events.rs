@@ -17,7 +17,7 @@ use super::machine::AnyMachine;
 use super::portions::{self, PORTION_COUNT};
 use super::{Attached, CellState, Event, GetReply, Queue, Rest};
 use crate::call::Reply;
-use crate::data::batch::{Handover, Picked, ToWait};
+use crate::data::batch::{Handover, Picked, ToWait, Unshared};
 use crate::effects::{Aftermath, CellEffects};
 use crate::refused::Refused;
 use crate::stages::Stage;
@@ -92,6 +92,12 @@ impl Queue {
         let CellState { machine, sinks, gets, next_get, checkpoints, since_reload, is_forgotten, .. } = state;
         let (gathers, held_bodies) = (&mut state.gathers, &mut state.held_bodies);
         let mut fx = CellEffects { queue: self, sinks, gets, gathers, held_bodies, aftermath };
+        if self.is_replicated() {
+            self.take_part(machine, now_ms, &mut fx);
+            if machine.follows() && self.redirect(event) {
+                return progress;
+            }
+        }
         match event {
             Event::Publish(handover) => self.publish(machine, handover, now_ms, &mut fx),
             Event::Settle(..) => progress = settle(machine, event, since_reload, now_ms, &mut fx),
@@ -140,6 +146,11 @@ impl Queue {
             Event::ShareMemory => machine.relieve(&mut fx),
             Event::Reconfigure => machine.reconfigure(self.config(), now_ms, &mut fx),
             Event::Scheduled(..) | Event::DropScheduled(..) => ask_delayed(machine, event, &mut fx),
+            Event::Replica(_) => {
+                if let Event::Replica(about) = std::mem::replace(event, Event::Handled) {
+                    self.handle_replica(machine, *about, now_ms, &mut fx);
+                }
+            }
             Event::Reloaded(_) | Event::Examine(_) | Event::Rest | Event::Handled => {}
         }
         self.follow_up(machine, checkpoints, now_ms, &mut fx);
@@ -194,6 +205,10 @@ impl Queue {
         let whole = handover.batch.take_whole();
         let outcome = match machine {
             AnyMachine::Delayed(delayed) => take_in(delayed, &ToWait(picked), whole, now_ms, fx),
+            // Members get the records as they are logged: with the bodies inside.
+            AnyMachine::Classic(classic) if self.is_replicated() => {
+                take_in(classic, &Unshared(picked), whole, now_ms, fx)
+            }
             AnyMachine::Classic(classic) => take_in(classic, &picked, whole, now_ms, fx),
             AnyMachine::Stream(stream) => take_in(stream, &picked, whole, now_ms, fx),
             #[cfg(test)]
@@ -210,7 +225,8 @@ impl Queue {
             // The stream's own files have it, not the log.
             return self.confirm_when_committed(stream, confirms);
         }
-        if confirms.answered(outcome.log_position) {
+        let waits = self.replica.get().and_then(|replica| replica.wait(outcome.log_position, &confirms));
+        if waits.is_none() && confirms.answered(outcome.log_position) {
             self.services().confirm_when_durable(&confirms);
         }
     }

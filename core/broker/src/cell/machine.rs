@@ -111,6 +111,13 @@ impl MachineType {
     }
 }
 
+impl AnyMachine {
+    /// Whether it is a queue that does what another node's has logged.
+    pub(crate) fn follows(&self) -> bool {
+        matches!(self, AnyMachine::Classic(classic) if classic.follows())
+    }
+}
+
 /// Calls the same of whichever machine it is.
 macro_rules! each {
     ($any:expr, $machine:ident => $call:expr) => {

@@ -115,6 +115,9 @@ impl Queue {
             }
         }
         state.left = events;
+        if self.is_replicated() {
+            self.ship(&mut state.machine, std::mem::take(&mut aftermath.shipped));
+        }
         if self.condition() == Condition::Running {
             self.oldest_log.store(state.machine.oldest_log_position(), Ordering::Release);
             if let Some(store) = state.machine.store_mut() {

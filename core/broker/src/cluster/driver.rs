@@ -21,6 +21,7 @@ use super::node::{Event, Shared, View, ViewedMember};
 use super::outgoing::Outgoing;
 use super::peers::{DataId, Epoch, Lane, PeerIdentity, SendRefused, SharedPeers};
 use super::replica::{self, Replica};
+use super::watch::Watch;
 use crate::broker::StartError;
 use crate::foundation::Foundation;
 
@@ -65,6 +66,7 @@ pub(super) struct Driver {
     /// When to ask for votes after the leader's link ended.
     pub(super) campaign_at: Option<Monotonic>,
     pub(super) refusal: Option<String>,
+    pub(super) watch: Watch,
 }
 
 impl Driver {
@@ -98,6 +100,7 @@ impl Driver {
             forwarded_bytes: 0,
             campaign_at: None,
             refusal: None,
+            watch: Watch::default(),
         };
         if let Some(member) = member::read(&*driver.foundation.disk, &driver.data_dir)? {
             check_identity(&member, driver.peers.own())?;
@@ -154,6 +157,7 @@ impl Driver {
             Event::Frame(from, epoch, lane, kind, payload) => self.frame(&from, epoch, lane, kind, payload),
             Event::Drained(name) => self.pump_state(&name),
             Event::Durable => {}
+            Event::Step(step) => self.propose_or_forward(&step),
             Event::Propose(entry, told) => self.outgoing.add(entry, told, self.foundation.clock.now()),
             Event::Ask(ask, reply) => {
                 let answer = self.ask(ask);
@@ -184,12 +188,14 @@ impl Driver {
             replica.group.unreachable(ReplicaId(number.into()));
         }
         self.outgoing.send_again();
+        self.tell_queues(&name, true);
     }
 
     fn down(&mut self, name: &NodeName) {
         self.linked.remove(name);
         self.arriving.forget(name);
         let was_sent_state = self.states.remove(name).is_some();
+        self.tell_queues(name, false);
         let Some(number) = self.number_of(name) else { return };
         let rank = self.rank();
         let Some(replica) = &mut self.replica else { return };
@@ -292,6 +298,7 @@ impl Driver {
             }
         }
         self.keep_members();
+        self.watch_nodes();
         if now >= self.next_ask {
             self.next_ask = Monotonic(now.0 + AGAIN.as_nanos() as u64);
             self.find_a_cluster();

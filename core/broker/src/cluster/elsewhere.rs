@@ -24,27 +24,50 @@ impl Queue {
             | Event::Credit(..)
             | Event::Touch => match self.home() {
                 Some(far) => far.submit(self, event),
+                None if self.is_replicated() => self.hold_for_leader(event),
                 None => origin::refuse(self, event),
             },
             // Its home decides when it goes.
             // A queue of another node gets the settlement without its annotations.
-            Event::Annotate(..) | Event::Tick => {}
+            Event::Annotate(..) => {}
+            Event::Tick if !self.is_replicated() => {}
             other => self.submit_here(std::iter::once(other)),
         }
+    }
+
+    /// The node that has its messages, or leads those that have.
+    pub fn home_node(&self) -> u16 {
+        self.replica.get().map_or(self.record.home, |replica| replica.leader())
     }
 
     /// The link to its home.
     fn home(&self) -> Option<Arc<Far>> {
         let cluster = self.services().cluster.as_ref()?;
         let view = cluster.view();
-        cluster.fars().get(&view.member(self.record.home)?.name)
+        cluster.fars().get(&view.member(self.home_node())?.name)
+    }
+
+    /// Whether somebody leads it whom this node can reach.
+    pub(crate) fn can_reach_leader(&self) -> bool {
+        !self.is_elsewhere() || self.home().is_some()
+    }
+
+    /// An event for whoever leads the queue now.
+    pub(crate) fn submit_to_leader(self: &Arc<Self>, event: Event) {
+        if self.is_elsewhere() {
+            return self.submit_elsewhere(event);
+        }
+        if let Event::Publish(handover) = &event {
+            self.count_incoming(handover);
+        }
+        self.submit_here_one(event);
     }
 
     /// Why it cannot be used now.
     pub(crate) fn home_down(&self) -> Refused {
         let name = self.services().cluster.as_ref().and_then(|cluster| {
             let view = cluster.view();
-            view.member(self.record.home).map(|member| member.name.as_str().into())
+            view.member(self.home_node()).map(|member| member.name.as_str().into())
         });
         Refused::HomeDown { resource: self.resource(), node: name.unwrap_or_else(|| "unknown".into()) }
     }
@@ -53,6 +76,10 @@ impl Queue {
 impl Principal {
     /// A queue whose home can be asked.
     pub(crate) fn check_home(&self, queue: &Queue) -> Result<(), Refused> {
-        if queue.is_elsewhere() && queue.home().is_none() { Err(queue.home_down()) } else { Ok(()) }
+        if queue.is_elsewhere() && queue.home().is_none() && !queue.is_replicated() {
+            Err(queue.home_down())
+        } else {
+            Ok(())
+        }
     }
 }

@@ -10,6 +10,7 @@ use multiraft::Apply;
 use super::driver::Driver;
 use super::name::NodeName;
 use super::peers::DataId;
+use super::watch;
 use crate::broker::Inner;
 
 /// Where committed steps go.
@@ -89,6 +90,7 @@ impl Driver {
                     ignored.clear();
                 }
                 let rows = rows(state);
+                self.watch.down = watch::down(state);
                 self.nodes_of(&rows);
             }
             Machine::Broker(inner) => {
@@ -100,7 +102,11 @@ impl Driver {
                 });
                 inner.follow_steps(steps.collect(), own.0);
                 if changes_nodes {
-                    let rows = rows(&inner.writer.lock().state);
+                    let (rows, down) = {
+                        let writer = inner.writer.lock();
+                        (rows(&writer.state), watch::down(&writer.state))
+                    };
+                    self.watch.down = down;
                     self.nodes_of(&rows);
                 }
             }
@@ -130,6 +136,7 @@ impl Driver {
             Err(error) => return self.fail(format!("a state of the metadata cannot be read: {error}")),
         };
         let rows = rows(&state);
+        self.watch.down = watch::down(&state);
         match &mut self.machine {
             Machine::Starting(old) => *old = state,
             Machine::Broker(inner) => {

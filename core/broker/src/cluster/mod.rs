@@ -2,6 +2,7 @@
 //!
 //! Refuses to know: sockets, bytes of frames between links.
 
+mod awaited;
 mod driver;
 mod elsewhere;
 mod far;
@@ -15,8 +16,11 @@ mod node;
 mod outgoing;
 pub mod peers;
 mod replica;
+pub(crate) mod replicas;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use name::{NodeName, WrongNodeName};
 pub use node::{Cluster, ClusterOptions, View, ViewedMember};
+pub use replicas::MemberStanding;

@@ -101,6 +101,7 @@ pub(super) enum Event {
     Drained(NodeName),
     Durable,
     Propose(Option<Entry>, Told),
+    Step(metadata::ClusterStep),
     Ask(Ask, Reply<Result<(), String>>),
     TakeState(Reply<State>),
     Attach(Weak<Inner>),
@@ -302,6 +303,11 @@ impl Cluster {
     /// Whether a connection has declared exclusive queues; once.
     pub(crate) fn take_exclusive(&self, owner: ConnectionId) -> bool {
         self.0.exclusive.lock().remove(&owner)
+    }
+
+    /// Something about nodes or members of queues is to be noted. May be lost: whoever needs it asks again.
+    pub(crate) fn step(&self, step: metadata::ClusterStep) {
+        self.0.shared.add(Event::Step(step));
     }
 
     pub(crate) fn propose(&self, entry: Option<Entry>, told: Told) {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use message::{History, carbon_copies};
-use metadata::{Binding, Change, Destination, ExchangeRecord, QueueRecord, QueueType, State};
+use metadata::{Binding, Change, Destination, ExchangeRecord, QueueRecord, QueueType, Replicas, State};
 use queues::{Kind, QueueConfig, Recovering, SharedBody};
 use routing::{Duty, Exchange, ExchangeType, Gate, Persistence};
 use stdx::QueueId;
@@ -70,7 +70,8 @@ impl Inner {
                 Change::ExchangeDeleted(record) => self.remove_exchange(record),
                 Change::QueueAdded(record) => {
                     self.services.counters.queues_created.count();
-                    self.add_queue(record, None).iter().for_each(start_clocks);
+                    let replicas = state.replicas(record.id);
+                    self.add_queue(record, None, replicas).iter().for_each(start_clocks);
                 }
                 Change::QueueDeleted(record) => self.remove_queue(record),
                 Change::BindingAdded(binding) | Change::BindingRemoved(binding) => {
@@ -119,7 +120,8 @@ impl Inner {
                 queues.extend(self.add_exchange(record, contents.remove(&store_id(record))));
             }
             for record in vhost.queues() {
-                queues.extend(self.add_queue(record, contents.remove(&record.id)));
+                let replicas = state.replicas(record.id);
+                queues.extend(self.add_queue(record, contents.remove(&record.id), replicas));
             }
             let bindings = vhost.bindings_in_order_made();
             let added: Vec<_> = bindings.into_iter().cloned().map(Change::BindingAdded).collect();
@@ -224,16 +226,32 @@ impl Inner {
         }
     }
 
-    fn add_queue(&self, record: &Arc<QueueRecord>, contents: Option<Recovering>) -> Option<Arc<Queue>> {
+    /// Several nodes have a queue, and other ones do now, or another one leads.
+    fn follow_replicas(&self, queue: QueueId, replicas: &Arc<Replicas>) {
+        if let Some(queue) = self.services.queue_by_id(queue) {
+            queue.set_replicas(replicas);
+        }
+    }
+
+    fn add_queue(
+        &self,
+        record: &Arc<QueueRecord>,
+        contents: Option<Recovering>,
+        replicas: Option<&Arc<Replicas>>,
+    ) -> Option<Arc<Queue>> {
         let vhost = self.vhost_of(&record.vhost)?;
         let policies = vhost.policies().of_queue(&record.name, record.queue_type);
         let terms = self.terms(record, policies);
-        let is_here = record.home == self.services.own_node;
+        // A quorum queue may get a copy here at any time.
+        let is_here = record.queue_type == QueueType::Quorum || record.home == self.services.own_node;
         // The cell of a queue that lives elsewhere stays empty.
         let kind = if is_here { kind_of(record.queue_type) } else { Kind::Classic };
         let machine_type = MachineType::from(kind);
         let machine = self.machine(machine_type, &terms, contents.filter(|_| is_here));
         let queue = Queue::new(record.clone(), terms, machine_type, machine, vhost.place().clone());
+        if let Some(replicas) = replicas {
+            queue.set_replicas(replicas);
+        }
         self.services.register(&queue);
         vhost.add_queue(queue.clone());
         Some(queue)

@@ -395,6 +395,23 @@ impl<'a> IncomingMessages<'a> for ToWait<'a> {
     }
 }
 
+/// The same, each message with its body, whoever else has that.
+pub(crate) struct Unshared<'a>(pub(crate) Picked<'a>);
+
+impl<'a> IncomingMessages<'a> for Unshared<'a> {
+    fn count(&self) -> usize {
+        self.0.count()
+    }
+
+    fn message(&self, nth: usize) -> IncomingMessage<'a> {
+        IncomingMessage { shared: None, ..self.0.message(nth) }
+    }
+
+    fn alike(&self, nth: usize) -> Option<&'a [u8]> {
+        self.0.alike(nth)
+    }
+}
+
 /// A batch on its way into one queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Handover {

@@ -5,7 +5,7 @@ use std::path::Path;
 use commitlog::{
     Found, LogFile, Record, SegmentFile, SnapshotFile, inspect_log_file, list_kept_files, list_log_files,
 };
-use metadata::{ExchangeByFact, Fact, QueueAtFact, QueueByFact, snapshot_facts};
+use metadata::{ExchangeByFact, Fact, QueueAtFact, QueueByFact, Replicas, snapshot_facts};
 use platform::RealDisk;
 use queues::RecordKind;
 
@@ -178,6 +178,14 @@ fn fact(fact: &Fact) -> String {
         Fact::VhostLimitsSet(it) => named("limits of vhost", &it.vhost),
         Fact::NodeIs(it) => format!("node '{}' number {}", it.row.name, it.number),
         Fact::NodesUsed(it) => format!("numbers of nodes below {} used", it.next),
+        Fact::NodeDown(it) => format!("node number {} is down", it.node),
+        Fact::ReplicasAre(it) => {
+            let Replicas { leader, epoch, members, in_sync, .. } = &it.replicas;
+            format!(
+                "queue number {} on nodes {members:?}, in sync {in_sync:?}, {leader} leads in epoch {epoch}",
+                it.queue.0
+            )
+        }
     }
 }
 

@@ -5,17 +5,19 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
+use stdx::QueueId;
 
 use super::frames;
 use super::home::Guests;
 use super::origin::Asked;
 use super::outlet::Outlet;
 use crate::broker::Inner;
+use crate::cell::Queue;
 use crate::cluster::name::NodeName;
 use crate::cluster::peers::{Epoch, Lane, SharedPeers};
 
 /// One other node that is linked.
-pub(in crate::cluster) struct Far {
+pub(crate) struct Far {
     pub(super) outlet: Outlet,
     /// This node's questions to the other one.
     pub(super) asked: Asked,
@@ -32,6 +34,8 @@ pub(crate) struct Fars {
     /// Nodes that were linked before the links were known here.
     early: Mutex<Vec<NodeName>>,
     inner: OnceLock<Weak<Inner>>,
+    /// Queues that several nodes have.
+    replicated: Mutex<HashMap<QueueId, Weak<Queue>>>,
 }
 
 impl Fars {
@@ -78,6 +82,24 @@ impl Fars {
             far.give_up();
             far.leave();
         }
+    }
+
+    /// Several nodes have a queue.
+    pub(in crate::cluster) fn note_replicated(&self, queue: &Arc<Queue>) {
+        self.replicated.lock().insert(queue.id, Arc::downgrade(queue));
+    }
+
+    /// The queues that several nodes have.
+    pub(in crate::cluster) fn replicated(&self) -> Vec<Arc<Queue>> {
+        let mut all = self.replicated.lock();
+        all.retain(|_, queue| queue.upgrade().is_some_and(|queue| !queue.is_removed()));
+        all.values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// A consumer of this node is brought to another node: what was on its way to it goes back there.
+    pub(in crate::cluster) fn forget_consumer(&self, consumer: queues::ConsumerId) {
+        let all: Vec<_> = self.linked.read().values().cloned().collect();
+        all.iter().for_each(|far| far.forget_consumer(consumer));
     }
 
     /// Frames that wait for room are tried again.

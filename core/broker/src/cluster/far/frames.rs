@@ -54,7 +54,7 @@ impl Asking {
     }
 
     pub(super) fn has_answer(&self) -> bool {
-        !matches!(self.code, SETTLE | RESUME | CREDIT | TOUCH)
+        !matches!(self.code, SETTLE | RESUME | CREDIT | TOUCH) && !super::replicas::is_of_members(self.code)
     }
 
     pub(super) fn read(from: &mut Fields) -> Option<Asking> {

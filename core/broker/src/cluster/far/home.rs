@@ -1,10 +1,7 @@
 //! The side of the node that has the messages: what another node asks of queues here, and its consumers.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -13,9 +10,11 @@ use stdx::QueueId;
 
 use super::fars::Far;
 use super::frames::{self, Asking, News};
+use super::replicas;
 use crate::broker::Inner;
 use crate::call::Call;
 use crate::cell::{Event, Queue};
+use crate::cluster::awaited::Awaited;
 use crate::cluster::frames::Fields;
 use crate::data::batch::{BatchConfirms, Handover, Picks};
 use crate::data::confirms::{ConfirmRange, ConfirmSink};
@@ -127,35 +126,6 @@ fn no(number: u64, refused: &Refused) -> Bytes {
     out.freeze()
 }
 
-/// Waits for the answer of a queue and sends it, without a thread of its own.
-struct Awaited<T> {
-    call: Mutex<Option<Call<T>>>,
-    send: Box<dyn Fn(T) + Send + Sync>,
-}
-
-impl<T: Unpin + Send + 'static> Awaited<T> {
-    fn begin(call: Call<T>, send: impl Fn(T) + Send + Sync + 'static) {
-        Arc::new(Awaited { call: Mutex::new(Some(call)), send: Box::new(send) }).poll();
-    }
-
-    fn poll(self: Arc<Self>) {
-        let mut held = self.call.lock();
-        let Some(call) = held.as_mut() else { return };
-        let waker = Waker::from(self.clone());
-        if let Poll::Ready(answer) = Pin::new(call).poll(&mut Context::from_waker(&waker)) {
-            *held = None;
-            drop(held);
-            (self.send)(answer);
-        }
-    }
-}
-
-impl<T: Unpin + Send + 'static> Wake for Awaited<T> {
-    fn wake(self: Arc<Self>) {
-        self.poll();
-    }
-}
-
 impl Far {
     /// Something is asked of a queue here.
     pub(super) fn asked_by(self: &Arc<Self>, inner: &Arc<Inner>, message: Bytes) -> Option<()> {
@@ -200,19 +170,26 @@ impl Far {
         let asking = Asking::read(&mut from)?;
         let number = asking.number;
         let found = inner.services.queue_by_id(QueueId(asking.queue));
-        let Some(queue) = found.filter(|queue| !queue.is_elsewhere()) else {
+        if let Some(queue) = found.as_ref().filter(|_| replicas::is_of_members(asking.code)) {
+            return self.told_by_member(queue, asking.code, &mut from);
+        }
+        let Some(queue) = found.as_ref().filter(|queue| !queue.is_elsewhere()) else {
             if asking.has_answer() {
-                let nowhere = Refused::NotFound(crate::Resource::queue("", b""));
-                self.outlet.send(frames::ANSWER, no(number, &nowhere));
+                let refused = match found {
+                    // It leads no more: the asker looks for the next leader.
+                    Some(queue) if queue.is_replicated() => frames::not_ready(),
+                    _ => Refused::NotFound(crate::Resource::queue("", b"")),
+                };
+                self.outlet.send(frames::ANSWER, no(number, &refused));
             }
             return Some(());
         };
         match asking.code {
-            frames::PUBLISH => self.take_handover(&queue, number, &mut from),
-            frames::GET => self.take_get(&queue, number, from.u8()? != 0),
+            frames::PUBLISH => self.take_handover(queue, number, &mut from),
+            frames::GET => self.take_get(queue, number, from.u8()? != 0),
             frames::PURGE => {
                 let (reply, call) = Call::pair();
-                queue.submit(Event::Purge(0, reply));
+                queue.submit_here_one(Event::Purge(0, reply));
                 self.answer_with(call, number, |out, purged| out.put_u64(*purged));
                 Some(())
             }
@@ -231,18 +208,20 @@ impl Far {
                 let (if_unused, if_empty, by) = (from.u8()? != 0, from.u8()? != 0, from.run()?);
                 let by = String::from_utf8_lossy(&by).into();
                 let (reply, call) = Call::pair();
-                queue.submit(Event::Delete { if_unused, if_empty, reply, by });
+                queue.submit_here_one(Event::Delete { if_unused, if_empty, reply, by });
                 self.answer_result(call, number, |out, deleted| out.put_u64(deleted.ready));
                 Some(())
             }
-            frames::CONSUME => self.take_consumer(&queue, number, &mut from),
+            frames::CONSUME => self.take_consumer(queue, number, &mut from),
             frames::CANCEL => {
                 let id = frames::consumer(&mut from)?;
                 self.guests.consumers.lock().remove(&id);
-                self.answer_with(queue.cancel(id), number, |_, ()| {});
+                let (reply, call) = Call::pair();
+                queue.submit_here_one(Event::Cancel(id, reply));
+                self.answer_with(call, number, |_, ()| {});
                 Some(())
             }
-            frames::SETTLE => self.take_settlement(&queue, &mut from),
+            frames::SETTLE => self.take_settlement(queue, &mut from),
             frames::RESUME => {
                 let (id, freed) = (frames::consumer(&mut from)?, from.u64()?);
                 if let Some((_, guest)) = self.guests.consumers.lock().get(&id) {
@@ -257,7 +236,7 @@ impl Far {
                 Some(())
             }
             frames::TOUCH => {
-                queue.submit(Event::Touch);
+                queue.submit_here_one(Event::Touch);
                 Some(())
             }
             _ => None,
@@ -272,17 +251,15 @@ impl Far {
         confirms.numbered(group, count.into());
         // The only answer is the queue's.
         let picks = Picks::Range { first: 0, count };
-        queue.submit(Event::Publish(Handover {
-            batch: Arc::new(batch),
-            picks,
-            confirms: Some(Arc::new(confirms)),
-        }));
+        let handover = Handover { batch: Arc::new(batch), picks, confirms: Some(Arc::new(confirms)) };
+        queue.count_incoming(&handover);
+        queue.submit_here_one(Event::Publish(handover));
         Some(())
     }
 
     fn take_get(self: &Arc<Self>, queue: &Arc<Queue>, number: u64, ack_required: bool) -> Option<()> {
         let (reply, call) = Call::pair();
-        queue.submit(Event::Get(ack_required, reply));
+        queue.submit_here_one(Event::Get(ack_required, reply));
         let (far, holder) = (Arc::downgrade(self), (queue.id, None));
         self.answer_result(call, number, move |out, got| {
             out.put_u8(u8::from(got.is_some()));
@@ -307,7 +284,7 @@ impl Far {
         self.guests.consumers.lock().insert(spec.id, (queue.clone(), guest.clone()));
         let (reply, call) = Call::pair();
         let (far, id) = (Arc::downgrade(self), spec.id);
-        queue.submit(Event::Consume(Box::new(spec), guest, reply));
+        queue.submit_here_one(Event::Consume(Box::new(spec), guest, reply));
         let outlet = self.clone();
         Awaited::begin(call, move |answer| match answer {
             Ok(()) => outlet.outlet.send(frames::ANSWER, ok(number).freeze()),

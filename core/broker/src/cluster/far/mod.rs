@@ -9,5 +9,6 @@ mod frames;
 mod home;
 pub(super) mod origin;
 mod outlet;
+pub(super) mod replicas;
 
 pub(super) use fars::{Far, Fars};

@@ -27,7 +27,7 @@ const FREED_BYTES_TOLD: u64 = 256 << 10;
 /// A question on its way.
 enum Question {
     Publish(Handover),
-    Get(Reply<Result<Option<GotMessage>, Refused>>),
+    Get(bool, Reply<Result<Option<GotMessage>, Refused>>),
     Purge(Reply<u64>),
     Counts(Reply<Result<QueueCounts, Refused>>),
     Stats(Reply<QueueStats>),
@@ -103,6 +103,10 @@ impl Far {
         let Some((queue, question)) = open else { return Some(()) };
         if is_refused {
             let refused = match frames::refused(&mut from, queue.resource())? {
+                Refused::HomeDown { .. } if queue.is_replicated() => {
+                    question.wait_for_leader(&queue);
+                    return Some(());
+                }
                 Refused::HomeDown { .. } => queue.home_down(),
                 other => other,
             };
@@ -118,7 +122,7 @@ impl Far {
                 }
                 answer_handover(&queue, handover, &rejected);
             }
-            Question::Get(reply) => {
+            Question::Get(_, reply) => {
                 let got = if from.u8()? == 0 { None } else { Some(frames::got(&mut from)?) };
                 reply.send(Ok(got));
             }
@@ -149,6 +153,11 @@ impl Far {
         let runs: Vec<_> =
             waiting.iter().map(|(seq, ..)| SettleRun { consumer: Some(id), first: *seq, count: 1 }).collect();
         abroad.queue.settle(SettleHow::Requeue, &runs);
+    }
+
+    /// A consumer is brought elsewhere.
+    pub(super) fn forget_consumer(&self, id: ConsumerId) {
+        self.asked.consumers.lock().remove(&id);
     }
 
     /// Messages for a consumer of this node.
@@ -192,10 +201,15 @@ impl Far {
         let mut open: Vec<_> = open.into_iter().collect();
         open.sort_unstable_by_key(|(number, _)| *number);
         for (_, (queue, question)) in open {
+            if queue.is_replicated() {
+                question.wait_for_leader(&queue);
+                continue;
+            }
             let refused = queue.home_down();
             question.refuse(&queue, &refused);
         }
-        for (id, abroad) in consumers {
+        // Those of a queue that other nodes have, too, are brought to its next leader.
+        for (id, abroad) in consumers.into_iter().filter(|(_, abroad)| !abroad.queue.is_replicated()) {
             abroad.cancel(id.token);
         }
     }
@@ -255,7 +269,7 @@ impl Question {
                 queue.sent_elsewhere(handover.batch.bytes());
                 Question::Publish(handover)
             }
-            Event::Get(_, reply) => Question::Get(reply),
+            Event::Get(ack_required, reply) => Question::Get(ack_required, reply),
             Event::Purge(_, reply) => Question::Purge(reply),
             Event::Counts(reply) => Question::Counts(reply),
             Event::Stats(reply) => Question::Stats(reply),
@@ -272,6 +286,25 @@ impl Question {
         })
     }
 
+    /// Asked again as soon as somebody leads the queue.
+    fn wait_for_leader(self, queue: &Arc<Queue>) {
+        let event = match self {
+            Question::Publish(handover) => {
+                queue.taken_elsewhere(handover.batch.bytes());
+                Event::Publish(handover)
+            }
+            Question::Get(ack_required, reply) => Event::Get(ack_required, reply),
+            Question::Purge(reply) => Event::Purge(0, reply),
+            Question::Counts(reply) => Event::Counts(reply),
+            Question::Stats(reply) => Event::Stats(reply),
+            // The consumer is known here, and is brought to the next leader.
+            Question::Consume(_, reply) => return reply.send(Ok(())),
+            Question::Cancel(_, reply) => return reply.send(()),
+            Question::Delete(reply) => return reply.send(Err(queue.home_down())),
+        };
+        queue.hold_for_leader(event);
+    }
+
     fn refuse(self, queue: &Arc<Queue>, refused: &Refused) {
         match self {
             Question::Publish(handover) => {
@@ -282,7 +315,7 @@ impl Question {
                 };
                 answer_handover(queue, handover, &all);
             }
-            Question::Get(reply) => reply.send(Err(refused.clone())),
+            Question::Get(_, reply) => reply.send(Err(refused.clone())),
             Question::Purge(reply) => reply.send(0),
             Question::Counts(reply) => reply.send(Err(refused.clone())),
             Question::Stats(reply) => reply.send(QueueStats::default()),

@@ -27,6 +27,11 @@ impl Outlet {
         Outlet { to, peers, waiting: Mutex::default() }
     }
 
+    /// The node at the other end.
+    pub(super) fn to(&self) -> &NodeName {
+        &self.to
+    }
+
     /// Sends a message, or keeps it until the lane has room.
     pub(super) fn send(&self, kind: u8, message: Bytes) {
         let mut waiting = self.waiting.lock();

@@ -1,0 +1,114 @@
+//! What the leader of a queue and its members say to each other, as bytes. In front stands what stands before every question.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use queues::RecordKind;
+use stdx::QueueId;
+
+use super::fars::Far;
+use super::frames::{ASK, Asking};
+use crate::cell::{Event, Queue};
+use crate::cluster::frames::Fields;
+use crate::cluster::replicas::ReplicaEvent;
+
+/// The leader says what lives: `epoch u32 | live set`.
+pub(in crate::cluster) const SYNC: u8 = 32;
+/// A member says what it has: `epoch u32 | cursor`.
+pub(in crate::cluster) const HAS: u8 = 33;
+/// The leader has logged: `epoch u32 | number u64 | (kind u8 | bytes u32 | payload) ...`.
+pub(in crate::cluster) const RECORDS: u8 = 34;
+/// A member has a frame on its disk: `epoch u32 | number u64`.
+pub(in crate::cluster) const STORED: u8 = 35;
+
+/// Whether a question is about members.
+pub(super) fn is_of_members(code: u8) -> bool {
+    (SYNC..=STORED).contains(&code)
+}
+
+/// Adds a record to a frame.
+pub(in crate::cluster) fn put_record(out: &mut BytesMut, kind: RecordKind, payload: &[u8]) {
+    out.put_u8(kind as u8);
+    out.put_u32(payload.len() as u32);
+    out.extend_from_slice(payload);
+}
+
+/// The records of a frame; `None` for what cannot be read, and then nothing more.
+pub(in crate::cluster) fn records(bytes: &[u8]) -> impl Iterator<Item = Option<(RecordKind, &[u8])>> {
+    let mut rest = Some(bytes);
+    std::iter::from_fn(move || {
+        let all = rest.filter(|all| !all.is_empty())?;
+        let read = record(all);
+        rest = read.map(|(.., behind)| behind);
+        Some(read.map(|(kind, payload, _)| (kind, payload)))
+    })
+}
+
+fn record(bytes: &[u8]) -> Option<(RecordKind, &[u8], &[u8])> {
+    let (kind, rest) = bytes.split_first()?;
+    let (length, rest) = rest.split_first_chunk::<4>()?;
+    let (payload, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+    Some((RecordKind::from_code(*kind)?, payload, rest))
+}
+
+impl Far {
+    /// Tells the other node something about a queue of which both are members. It waits there until so much of the metadata is applied.
+    pub(in crate::cluster) fn send_replica(
+        &self,
+        queue: QueueId,
+        applied: u64,
+        code: u8,
+        put: impl FnOnce(&mut BytesMut),
+    ) {
+        let mut out = Asking { number: 0, queue: queue.0, applied, code }.begin();
+        put(&mut out);
+        self.outlet.send(ASK, out.freeze());
+    }
+
+    /// The other node tells something about a queue of which this one is a member.
+    pub(super) fn told_by_member(
+        self: &Arc<Self>,
+        queue: &Arc<Queue>,
+        code: u8,
+        from: &mut Fields,
+    ) -> Option<()> {
+        let epoch = from.u32()?;
+        let far = self.clone();
+        let node = || {
+            let view = queue.services().cluster.as_ref()?.view();
+            view.members.iter().find(|member| member.name == *self.outlet.to()).map(|member| member.number)
+        };
+        let event = match code {
+            SYNC => ReplicaEvent::Sync { epoch, live: rest(from), far },
+            HAS => ReplicaEvent::Has { node: node()?, epoch, cursor: rest(from) },
+            RECORDS => ReplicaEvent::Records { epoch, number: from.u64()?, records: rest(from), far },
+            STORED => {
+                queue.member_answered(node()?, epoch, from.u64()?);
+                return Some(());
+            }
+            _ => return None,
+        };
+        queue.submit_here_one(Event::Replica(Box::new(event)));
+        Some(())
+    }
+}
+
+fn rest(from: &mut Fields) -> Bytes {
+    std::mem::take(&mut from.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_read_as_they_were_written_and_what_is_cut_ends_them() {
+        let mut out = BytesMut::new();
+        put_record(&mut out, RecordKind::Settle, b"one");
+        put_record(&mut out, RecordKind::Enqueue, b"");
+        let all: Vec<_> = records(&out).collect();
+        assert_eq!(all, [Some((RecordKind::Settle, &b"one"[..])), Some((RecordKind::Enqueue, &b""[..]))]);
+        let cut: Vec<_> = records(&out[..out.len() - 1]).collect();
+        assert_eq!(cut, [Some((RecordKind::Settle, &b"one"[..])), None]);
+    }
+}

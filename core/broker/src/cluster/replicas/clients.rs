@@ -1,0 +1,197 @@
+//! What clients of this node have at a replicated queue, wherever its leader is: consumers are brought to each new leader, and what nobody can
+//! answer now waits for one.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use queues::{ConsumerId, ConsumerSpec};
+
+use super::role::Replica;
+use crate::call::Call;
+use crate::cell::{Event, Queue};
+use crate::cluster::awaited::Awaited;
+use crate::cluster::far::origin;
+use crate::data::consume::ConsumerSink;
+
+/// How long something waits for a leader before it is refused.
+const WAIT_MS: u64 = 30_000;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Clients {
+    consumers: Mutex<HashMap<ConsumerId, (ConsumerSpec, Arc<dyn ConsumerSink>)>>,
+    /// With the time when it began to wait.
+    held: Mutex<VecDeque<(u64, Event)>>,
+}
+
+impl Queue {
+    /// A client of this node asks for something: consumers are noted.
+    pub(crate) fn note_client(self: &Arc<Self>, event: Event) -> Event {
+        let Some(replica) = self.replica.get() else { return event };
+        match event {
+            Event::Consume(spec, sink, reply) => {
+                let id = spec.id;
+                let noted = ((*spec).clone(), sink.clone());
+                replica.clients.consumers.lock().insert(id, noted);
+                let (answer, call) = Call::pair();
+                let queue = self.clone();
+                Awaited::begin(call, move |answer: Result<(), crate::Refused>| {
+                    if let (Err(_), Some(replica)) = (&answer, queue.replica.get()) {
+                        replica.clients.consumers.lock().remove(&id);
+                    }
+                    reply.send(answer);
+                });
+                Event::Consume(spec, sink, answer)
+            }
+            Event::Cancel(id, reply) => {
+                replica.clients.consumers.lock().remove(&id);
+                Event::Cancel(id, reply)
+            }
+            other => other,
+        }
+    }
+
+    /// An event of a client for a cell that does not lead: it goes to the leader. False for what the cell does itself.
+    pub(crate) fn redirect(self: &Arc<Self>, event: &mut Event) -> bool {
+        let Some(replica) = self.replica.get() else { return false };
+        match std::mem::replace(event, Event::Handled) {
+            Event::Consume(spec, sink, reply) => {
+                // A client of this node is brought to each leader; one of another node is by that.
+                let is_noted = replica.clients.consumers.lock().contains_key(&spec.id);
+                drop(sink);
+                reply.send(if is_noted { Ok(()) } else { Err(self.home_down()) });
+                true
+            }
+            // The leader has no consumer of this cell.
+            Event::Cancel(_, reply) => {
+                reply.send(());
+                true
+            }
+            Event::Resume(_) | Event::Credit(..) => true,
+            client @ (Event::Publish(_)
+            | Event::Settle(..)
+            | Event::Get(..)
+            | Event::Purge(..)
+            | Event::Counts(_)
+            | Event::Stats(_)
+            | Event::Delete { .. }
+            | Event::Touch) => {
+                if self.is_elsewhere() {
+                    self.submit_elsewhere(client);
+                } else {
+                    self.hold_for_leader(client);
+                }
+                true
+            }
+            other => {
+                *event = other;
+                false
+            }
+        }
+    }
+
+    /// Nobody can answer this now.
+    pub(crate) fn hold_for_leader(self: &Arc<Self>, event: Event) {
+        let Some(replica) = self.replica.get() else { return origin::refuse(self, event) };
+        match event {
+            // The next leader knows nothing of these.
+            Event::Settle(..) | Event::Resume(_) | Event::Credit(..) | Event::Touch => {}
+            // Consumers are brought to the next leader.
+            Event::Consume(spec, _, reply) if replica.clients.consumers.lock().contains_key(&spec.id) => {
+                reply.send(Ok(()));
+            }
+            Event::Cancel(_, reply) => reply.send(()),
+            event => {
+                if let Event::Publish(handover) = &event {
+                    self.sent_elsewhere(handover.batch.bytes());
+                }
+                let now_ms = self.services().now_ms();
+                replica.clients.held.lock().push_back((now_ms, event));
+            }
+        }
+    }
+
+    /// Somebody else leads, or can be reached again: consumers of this node go there, and what waited does.
+    pub(super) fn leader_changed(self: &Arc<Self>) {
+        let Some(replica) = self.replica.get() else { return };
+        if !self.can_reach_leader() {
+            return;
+        }
+        let consumers: Vec<_> = {
+            let all = replica.clients.consumers.lock();
+            all.values().map(|(spec, sink)| (spec.clone(), sink.clone())).collect()
+        };
+        for (spec, sink) in consumers {
+            self.bring_consumer(replica, spec, sink);
+        }
+        self.release_held(|_| true);
+    }
+
+    fn bring_consumer(self: &Arc<Self>, replica: &Replica, spec: ConsumerSpec, sink: Arc<dyn ConsumerSink>) {
+        let id = spec.id;
+        if let Some(cluster) = &self.services().cluster {
+            cluster.fars().forget_consumer(id);
+        }
+        if spec.by_credit {
+            // Its link knows how much it has asked for, the next leader does not: the client attaches again.
+            replica.clients.consumers.lock().remove(&id);
+            return sink.cancelled(id.token);
+        }
+        let (reply, call) = Call::pair();
+        let queue = self.clone();
+        let told = sink.clone();
+        self.submit_to_leader(Event::Consume(Box::new(spec), sink, reply));
+        Awaited::begin(call, move |answer: Result<(), crate::Refused>| match answer {
+            Ok(()) => queue.submit_to_leader(Event::Resume(id)),
+            Err(crate::Refused::HomeDown { .. }) => {}
+            Err(_) => {
+                if let Some(replica) = queue.replica.get() {
+                    replica.clients.consumers.lock().remove(&id);
+                }
+                told.cancelled(id.token);
+            }
+        });
+    }
+
+    /// Brings what waited to the leader, or has it wait again.
+    fn release_held(self: &Arc<Self>, goes: impl Fn(u64) -> bool) {
+        let Some(replica) = self.replica.get() else { return };
+        let held = std::mem::take(&mut *replica.clients.held.lock());
+        let (gone, stay): (VecDeque<_>, VecDeque<_>) = held.into_iter().partition(|(since, _)| goes(*since));
+        if !stay.is_empty() {
+            let mut held = replica.clients.held.lock();
+            stay.into_iter().rev().for_each(|event| held.push_front(event));
+        }
+        for (_, event) in gone {
+            if let Event::Publish(handover) = &event {
+                self.taken_elsewhere(handover.batch.bytes());
+            }
+            self.submit_to_leader(event);
+        }
+    }
+
+    /// What has waited for too long is refused; if there is a leader by now, all goes there.
+    pub(super) fn look_at_held(self: &Arc<Self>, now_ms: u64) {
+        let Some(replica) = self.replica.get() else { return };
+        if replica.clients.held.lock().is_empty() {
+            return;
+        }
+        if self.can_reach_leader() {
+            return self.release_held(|_| true);
+        }
+        let mut old = Vec::new();
+        {
+            let mut held = replica.clients.held.lock();
+            while held.front().is_some_and(|(since, _)| since + WAIT_MS <= now_ms) {
+                old.extend(held.pop_front());
+            }
+        }
+        for (_, event) in old {
+            if let Event::Publish(handover) = &event {
+                self.taken_elsewhere(handover.batch.bytes());
+            }
+            origin::refuse(self, event);
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Quorum queues of several nodes: the leader's machine decides, and its members do what it logs.
+//!
+//! [`leading`] is what the leader keeps of its members. [`role`] begins and ends the part that this node has in a queue. [`shipping`] sends what was
+//! logged, and [`following`] takes it. [`clients`] keeps what clients of this node have at a queue while its leader changes. The members
+//! themselves, and who leads, are in the metadata: `metadata::Replicas`.
+
+mod clients;
+mod following;
+mod leading;
+mod role;
+mod shipping;
+mod shown;
+#[cfg(test)]
+mod tests;
+mod watching;
+
+pub(crate) use role::{Replica, ReplicaEvent};
+pub(crate) use shipping::Shipped;
+pub use shown::MemberStanding;

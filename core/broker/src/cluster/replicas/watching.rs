@@ -1,0 +1,53 @@
+//! Links come and go, and members may fall behind: the leader looks.
+
+use std::sync::Arc;
+
+use metadata::ReplicaChange;
+
+use super::role::ReplicaEvent;
+use super::shipping::ASK_AGAIN_MS;
+use crate::cell::{Event, Queue};
+
+/// A member that is waited for leaves the set after so long.
+const BEHIND_MS: u64 = 1_500;
+
+impl Queue {
+    /// A node is linked.
+    pub(crate) fn node_linked(self: &Arc<Self>, node: u16) {
+        let Some(replica) = self.replica.get() else { return };
+        let known = replica.known();
+        if known.leader == node {
+            self.submit_later(Event::Replica(Box::new(ReplicaEvent::LeaderLinked)));
+        } else if known.leader == replica.own && known.has(node) {
+            self.submit_later(Event::Replica(Box::new(ReplicaEvent::Begin(node))));
+        }
+    }
+
+    /// The link to a node has ended.
+    pub(crate) fn node_left(self: &Arc<Self>, node: u16) {
+        let Some(replica) = self.replica.get() else { return };
+        let now_ms = self.services().now_ms();
+        if let Some(leading) = &mut *replica.leading.lock() {
+            leading.left(node, now_ms);
+        }
+    }
+
+    /// Now and then: members that do not answer are left behind, and what waits for a leader is looked at.
+    pub(crate) fn look_at_members(self: &Arc<Self>, now_ms: u64) {
+        let Some(replica) = self.replica.get() else { return };
+        self.look_at_held(now_ms);
+        let mut held = replica.leading.lock();
+        let Some(leading) = held.as_mut() else { return };
+        let (behind, caught_up) = (leading.behind(now_ms, BEHIND_MS), leading.caught_up());
+        let (version, away) = (leading.known().version, leading.to_ask(now_ms, ASK_AGAIN_MS));
+        drop(held);
+        if !behind.is_empty() {
+            self.ask_for(ReplicaChange::Behind, &behind, version);
+        } else if !caught_up.is_empty() {
+            self.ask_for(ReplicaChange::CaughtUp, &caught_up, version);
+        }
+        if away.iter().any(|node| self.far_of(*node).is_some()) {
+            self.submit_later(Event::Replica(Box::new(ReplicaEvent::Changed)));
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Who is there: the leader of the metadata notes nodes that it does not see, and queues are told of links.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use metadata::{ClusterStep, NodeSeen, State};
+use platform::Monotonic;
+
+use super::driver::Driver;
+use super::machine::Machine;
+use super::name::NodeName;
+use super::replica::Replica;
+
+/// A node whose link has ended is noted as down after so long: its queues get other leaders then.
+const DOWN_AFTER_NS: u64 = 200_000_000;
+/// Queues look at their members so often.
+const LOOK_NS: u64 = 500_000_000;
+
+/// What the thread of the metadata knows of others.
+#[derive(Default)]
+pub(super) struct Watch {
+    /// Nodes that are noted as down.
+    pub(super) down: BTreeSet<u16>,
+    /// Since when nodes are not linked.
+    missing: BTreeMap<u16, Monotonic>,
+    next_look: Monotonic,
+}
+
+/// The nodes that a state has as down.
+pub(super) fn down(state: &State) -> BTreeSet<u16> {
+    state.nodes().map(|(number, _)| number).filter(|number| state.is_node_down(*number)).collect()
+}
+
+impl Driver {
+    /// The leader of the metadata notes who is there and who is not.
+    pub(super) fn watch_nodes(&mut self) {
+        let now = self.now();
+        let own = self.own();
+        let mut steps = Vec::new();
+        let nodes: Vec<_> =
+            self.nodes.iter().map(|(number, node)| (*number, node.0.clone(), node.2)).collect();
+        for (node, name, life) in nodes {
+            if node == own || self.linked.contains_key(&name) {
+                self.watch.missing.remove(&node);
+                if self.watch.down.contains(&node) {
+                    steps.push(ClusterStep::NodeSeen(NodeSeen { node, life, is_up: true }));
+                }
+                continue;
+            }
+            let since = self.watch.missing.entry(node).or_insert(now).0;
+            if now.0 >= since + DOWN_AFTER_NS && !self.watch.down.contains(&node) {
+                steps.push(ClusterStep::NodeSeen(NodeSeen { node, life, is_up: false }));
+            }
+        }
+        if self.replica.as_ref().is_some_and(Replica::leads) {
+            steps.iter().for_each(|step| self.propose_step(step));
+        }
+        self.look_at_queues(now);
+    }
+
+    fn look_at_queues(&mut self, now: Monotonic) {
+        if now < self.watch.next_look {
+            return;
+        }
+        self.watch.next_look = Monotonic(now.0 + LOOK_NS);
+        let Machine::Broker(inner) = &self.machine else { return };
+        let Some(inner) = inner.upgrade() else { return };
+        let now_ms = inner.services.now_ms();
+        self.shared.fars.replicated().iter().for_each(|queue| queue.look_at_members(now_ms));
+    }
+
+    /// A link has come or gone: queues that are on both nodes are told.
+    pub(super) fn tell_queues(&self, name: &NodeName, is_linked: bool) {
+        let Some(node) = self.number_of(name) else { return };
+        for queue in self.shared.fars.replicated() {
+            if is_linked { queue.node_linked(node) } else { queue.node_left(node) }
+        }
+    }
+}

@@ -167,3 +167,124 @@ def test_publishing_through_kills_of_leaders_loses_nothing(three):
     left = drain(a, "q", 120)
     assert len(confirmed) > 100
     assert not set(confirmed) - set(left), "confirmed and lost"
+
+
+def test_a_leader_that_is_cut_off_confirms_nothing_and_follows_when_it_is_back(three):
+    a, b, c = three.nodes
+    declare(a, "q")
+    publish(a, "q", numbered(20))
+    with connected(a) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        three.partition([a], [b, c])
+        outcome = []
+
+        def try_it():
+            try:
+                channel.basic_publish("", "q", b"cut off", PERSISTENT, mandatory=True)
+                outcome.append("confirmed")
+            except (pika.exceptions.AMQPError, OSError) as error:
+                outcome.append(type(error).__name__)
+
+        attempt = threading.Thread(target=try_it, daemon=True)
+        attempt.start()
+        eventually(lambda: answers(lambda: ready(b, "q") == 20), "the others have a leader")
+        publish(b, "q", numbered(20, 20))
+        assert "confirmed" not in outcome
+        three.heal()
+        three.wait(three.nodes)
+        attempt.join(40)
+        assert outcome, "the publisher is answered"
+    eventually(lambda: answers(lambda: ready(a, "q") in (40, 41)), "the old leader sees what the others have")
+    left = drain(a, "q")
+    assert [body for body in left if body != b"cut off"] == numbered(40)
+    assert outcome == ["confirmed"] if b"cut off" in left else outcome
+
+
+def test_a_paused_leader_is_replaced(three):
+    a, b, c = three.nodes
+    declare(a, "q")
+    publish(c, "q", numbered(20))
+    a.pause()
+    begin = time.monotonic()
+    publish(c, "q", numbered(20, 20))
+    print("confirmed again after", round(time.monotonic() - begin, 2), "s")
+    a.resume()
+    three.wait(three.nodes)
+    assert drain(b, "q") == numbered(40)
+
+
+def test_all_nodes_off_and_on_again_keep_everything(three):
+    a, b, c = three.nodes
+    declare(a, "q")
+    publish(b, "q", numbered(200))
+    for node in three.nodes:
+        node.kill()
+    for node in (c, b, a):
+        node.launch()
+    eventually(lambda: all(answers(lambda: ready(node, "q") == 200) for node in three.nodes), "all nodes have the queue", 60)
+    assert drain(c, "q") == numbered(200)
+
+
+def test_settled_messages_stay_settled_with_the_next_leader(three):
+    a, b, c = three.nodes
+    declare(a, "q")
+    publish(a, "q", numbered(100))
+    with connected(b) as connection:
+        channel = connection.channel()
+        for _ in range(60):
+            method, _, _ = channel.basic_get("q")
+            channel.basic_ack(method.delivery_tag)
+        eventually(lambda: ready(a, "q") == 40, "acks have arrived")
+    time.sleep(0.5)
+    a.kill()
+    eventually(lambda: answers(lambda: ready(c, "q") == 40), "another one leads")
+    assert drain(c, "q") == numbered(40, 60)
+
+
+def test_priorities_expiry_and_returned_messages_are_alike_on_the_next_leader(three):
+    a, b, c = three.nodes
+    declare(a, "q", **{"x-delivery-limit": 3})
+    with connected(a) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for nth in range(10):
+            channel.basic_publish("", "q", str(nth).encode(), pika.BasicProperties(delivery_mode=2, priority=9 if nth == 7 else 0))
+        channel.basic_publish("", "q", b"brief", pika.BasicProperties(delivery_mode=2, expiration="4000"))
+        method, _, body = channel.basic_get("q")
+        assert body == b"7"
+        channel.basic_nack(method.delivery_tag)
+        eventually(lambda: ready(a, "q") == 11, "it is back")
+        method, before, body = channel.basic_get("q")
+        assert body == b"7"
+        channel.basic_nack(method.delivery_tag)
+        eventually(lambda: ready(a, "q") == 11, "it is back again")
+    time.sleep(0.5)
+    a.kill()
+    eventually(lambda: answers(lambda: ready(b, "q") in (10, 11)), "another one leads")
+    with connected(b) as connection:
+        method, properties, body = connection.channel().basic_get("q")
+        assert body == b"7"
+        print(before.headers, properties.headers)
+        assert {key: count - 1 for key, count in properties.headers.items()} == before.headers
+    time.sleep(4)
+    assert drain(c, "q") == [b"7", *(str(nth).encode() for nth in range(10) if nth != 7)]
+
+
+def test_large_messages_and_fanout_are_on_all_members(three):
+    a, b, c = three.nodes
+    for queue in ("q1", "q2"):
+        declare(a, queue)
+    with connected(a) as connection:
+        channel = connection.channel()
+        for queue in ("q1", "q2"):
+            channel.queue_bind(queue, "amq.fanout")
+        channel.confirm_delivery()
+        for nth in range(5):
+            channel.basic_publish("amq.fanout", "", bytes([nth]) * (2 << 20), PERSISTENT)
+        for nth in range(50):
+            channel.basic_publish("amq.fanout", "", bytes([nth]) * 5000, PERSISTENT)
+    a.kill()
+    for queue in ("q1", "q2"):
+        eventually(lambda: answers(lambda: ready(b, queue) == 55), "another one leads")
+        assert drain(c, queue) == [bytes([nth]) * (2 << 20) for nth in range(5)] + [bytes([nth]) * 5000 for nth in range(50)]

@@ -11,7 +11,7 @@ use super::name::NodeName;
 use super::replica::Replica;
 
 /// A node whose link has ended is noted as down after so long: its queues get other leaders then.
-const DOWN_AFTER_NS: u64 = 200_000_000;
+const DOWN_AFTER_NS: u64 = 100_000_000;
 /// Queues look at their members so often.
 const LOOK_NS: u64 = 500_000_000;
 

@@ -1,5 +1,7 @@
 //! Three brokers in one process, each with its thread and its simulated disk, over links in memory.
 
+mod replicated;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -174,14 +174,7 @@ impl Far {
             return self.told_by_member(queue, asking.code, &mut from);
         }
         let Some(queue) = found.as_ref().filter(|queue| !queue.is_elsewhere()) else {
-            if asking.has_answer() {
-                let refused = match found {
-                    // It leads no more: the asker looks for the next leader.
-                    Some(queue) if queue.is_replicated() => frames::not_ready(),
-                    _ => Refused::NotFound(crate::Resource::queue("", b"")),
-                };
-                self.outlet.send(frames::ANSWER, no(number, &refused));
-            }
+            self.refuse_stray(&asking, found.as_deref());
             return Some(());
         };
         match asking.code {
@@ -240,6 +233,17 @@ impl Far {
                 Some(())
             }
             _ => None,
+        }
+    }
+
+    /// Something is asked of a queue that is not here, or does not lead here any more: the asker looks for the next leader then.
+    fn refuse_stray(&self, asking: &Asking, found: Option<&Queue>) {
+        let refused = match found {
+            Some(queue) if queue.is_replicated() => frames::not_ready(),
+            _ => Refused::NotFound(crate::Resource::queue("", b"")),
+        };
+        if asking.has_answer() {
+            self.outlet.send(frames::ANSWER, no(asking.number, &refused));
         }
     }
 

@@ -21,11 +21,16 @@ const PORTION_BYTES: usize = 512 << 10;
 /// Records that a turn has logged, for the members.
 #[derive(Default)]
 pub(crate) struct Shipped {
+    records: Option<Box<Records>>,
+    /// Whether the queue leads, and what is logged goes to members.
+    is_on: bool,
+}
+
+#[derive(Default)]
+struct Records {
     whole: BytesMut,
     /// Those that bring no messages.
     rest: BytesMut,
-    /// Whether the queue leads, and what is logged goes to members.
-    is_on: bool,
 }
 
 impl Shipped {
@@ -43,9 +48,10 @@ impl Shipped {
         if kind == RecordKind::State {
             return;
         }
-        frames::put_record(&mut self.whole, kind, payload);
+        let records = self.records.get_or_insert_default();
+        frames::put_record(&mut records.whole, kind, payload);
         if !kind.is_enqueue() {
-            frames::put_record(&mut self.rest, kind, payload);
+            frames::put_record(&mut records.rest, kind, payload);
         }
     }
 }
@@ -75,9 +81,9 @@ impl Queue {
         let (Some(replica), AnyMachine::Classic(classic)) = (self.replica.get(), machine) else { return };
         let mut held = replica.leading.lock();
         let Some(leading) = held.as_mut() else { return };
-        if !shipped.whole.is_empty() {
-            let shipments = leading.ship(shipped.whole.len(), shipped.rest.len());
-            let (whole, rest) = (shipped.whole.freeze(), shipped.rest.freeze());
+        if let Some(records) = shipped.records {
+            let shipments = leading.ship(records.whole.len(), records.rest.len());
+            let (whole, rest) = (records.whole.freeze(), records.rest.freeze());
             let epoch = leading.known().epoch;
             for Shipment { node, number, is_whole } in shipments {
                 self.send_records(node, epoch, number, if is_whole { &whole } else { &rest });

@@ -32,10 +32,12 @@ pub use effects::{BlockToken, DeadReason, Effects, GetToken};
 pub use kind::Kind;
 pub use logged::{LogRange, LoggedBlock, OwnBytes, Place, Remains};
 pub use machine::{Afterwards, DiskAnswer, Gone, Machine, PublishOutcome, TurnedAway};
-pub use quorum::{DELIVERY_LIMIT, Letters, PRIORITY_MAX, Retry, RetryOf};
+pub use quorum::{
+    Cursor, DELIVERY_LIMIT, Fill, FollowError, Garbled, Letters, LiveSet, PRIORITY_MAX, Retry, RetryOf,
+};
 pub use record::{
     BlockPlace, RecordKind, SettledRun, SharedRef, Stored, begins_with_message, each_enqueued, pack_block,
-    settled, unpack_block,
+    settled, unpack_block, whole_record,
 };
 pub use service::{DeliveryTotals, DeliveryView, Head, QueueTotals, Service, Standing};
 pub use store::{

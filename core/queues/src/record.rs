@@ -15,11 +15,14 @@
 
 mod alike;
 mod packed;
+mod whole;
 
-pub(crate) use alike::{Run, each_logged, run_bytes, runs, write_run};
+pub(crate) use alike::{Run, are_fine, each_logged, run_bytes, runs, write_run};
 pub use alike::{begins_with_message, each_enqueued};
 pub(crate) use packed::{Item, pack_anew, settled_in_run};
 pub use packed::{PackedRun, pack_block, unpack_block};
+pub use whole::whole_record;
+pub(crate) use whole::{whole, write_whole};
 
 use std::ops::Range;
 
@@ -351,7 +354,7 @@ pub fn settled(payload: &[u8]) -> impl Iterator<Item = Option<SettledRun>> + '_ 
     })
 }
 
-/// How often a message came back.
+/// How often a message came back; never, if `acquired` is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// In all.
@@ -371,7 +374,7 @@ pub struct Returned {
     pub due_ms: u64,
 }
 
-const RETURNED_BYTES: usize = 24;
+pub(crate) const RETURNED_BYTES: usize = 24;
 
 /// Appends one entry of a [`RecordKind::Returned`] record.
 pub fn write_returned(out: &mut Vec<u8>, one: &Returned) {

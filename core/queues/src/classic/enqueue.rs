@@ -43,6 +43,10 @@ impl Classic {
         now_ms: u64,
         fx: &mut impl Effects,
     ) -> PublishOutcome {
+        if self.service.follows {
+            let rejected = (0..batch.count() as u32).collect();
+            return PublishOutcome { rejected, log_position: 0 };
+        }
         self.begin_publish(batch.count(), now_ms, fx);
         let mut outcome = PublishOutcome::default();
         let passed = if self.store.present.is_none() { self.pass_through(batch, fx) } else { 0 };
@@ -77,6 +81,9 @@ impl Classic {
         now_ms: u64,
         fx: &mut impl Effects,
     ) -> PublishOutcome {
+        if self.service.follows {
+            return PublishOutcome { rejected: vec![0], log_position: 0 };
+        }
         self.begin_publish(1, now_ms, fx);
         let head = &IncomingMessage { persistent: head.persistent || self.service.config.keeps_all, ..*head };
         let mut outcome = PublishOutcome::default();

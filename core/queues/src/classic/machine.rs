@@ -94,6 +94,9 @@ impl Machine for Classic {
 
     fn settle(&mut self, how: SettleHow, runs: &[SettleRun], now_ms: u64, fx: &mut impl Effects) {
         let Classic { store, service } = self;
+        if service.follows {
+            return;
+        }
         service.active_ms = now_ms;
         for run in runs {
             let settled = match how {
@@ -188,7 +191,7 @@ impl Machine for Classic {
     }
 
     fn purge(&mut self, count_max: u64, fx: &mut impl Effects) -> u64 {
-        self.store.purge(count_max, fx)
+        if self.service.follows { 0 } else { self.store.purge(count_max, fx) }
     }
 
     fn delete(&mut self, fx: &mut impl Effects) -> u64 {

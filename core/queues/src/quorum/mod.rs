@@ -2,10 +2,14 @@
 //!
 //! Refuses to know: `classic`, terms, votes, peers.
 
+mod follow;
 mod giving_back;
+mod live;
 mod returns;
 mod rules;
 
+pub use follow::{Fill, FollowError};
+pub use live::{Cursor, Garbled, LiveSet};
 pub(crate) use returns::Returns;
 pub use rules::{DELIVERY_LIMIT, Letters, PRIORITY_MAX, Retry, RetryOf};
 pub(crate) use rules::{rules, settle_rules};

@@ -18,6 +18,13 @@ pub(crate) struct Returns {
     held: BTreeMap<MessageSeq, u64>,
     /// Those that die because they failed too often, until they are gone.
     exceeding: BTreeSet<MessageSeq>,
+    /// Those that died and whose removal is not logged: their letters are on their way. As they were stored, if they died while a member was
+    /// being filled.
+    dying: BTreeMap<MessageSeq, Option<Box<[u8]>>>,
+    /// While the queue follows, what its leader told: in which order, and when the message is due, 0 for at once.
+    told: BTreeMap<MessageSeq, (u64, u64)>,
+    /// Place in that order of what is told next.
+    told_next: u64,
     /// How often each message that ever came back did so.
     counts: BTreeMap<MessageSeq, Counts>,
     /// Annotations that consumers gave to messages that they gave back, see [`message::amqp10::merged`]. In memory only.
@@ -38,6 +45,53 @@ impl Returns {
         self.exceeding.insert(seq);
     }
 
+    /// Its letter is on its way. A `copy` of it is for members that lack it.
+    pub(crate) fn begins_to_die(&mut self, seq: MessageSeq, copy: Option<Box<[u8]>>) {
+        self.dying.insert(seq, copy);
+    }
+
+    /// Its letter is safe.
+    pub(crate) fn has_died(&mut self, seq: MessageSeq) {
+        self.dying.remove(&seq);
+    }
+
+    /// Those whose letters are on their way, in order, from one on; with copies, if there are.
+    pub(crate) fn dying(&self, from: MessageSeq) -> impl Iterator<Item = (MessageSeq, Option<&[u8]>)> {
+        self.dying.range(from..).map(|(seq, copy)| (*seq, copy.as_deref()))
+    }
+
+    /// The queue follows: nothing stands in the line or waits. What did is remembered as if a leader had told of it.
+    pub(crate) fn follow(&mut self) {
+        let all: Vec<Returned> = self.all().collect();
+        (self.line, self.delayed, self.held) = Default::default();
+        (self.exceeding, self.annotations) = Default::default();
+        self.told.clear();
+        all.iter().for_each(|one| self.tell(one));
+    }
+
+    /// The leader says that a message came back.
+    pub(crate) fn tell(&mut self, one: &Returned) {
+        self.counts.insert(one.seq, one.counts);
+        self.told.insert(one.seq, (self.told_next, one.due_ms));
+        self.told_next += 1;
+    }
+
+    /// The queue leads: what was told, in the order of that.
+    pub(crate) fn take_told(&mut self) -> Vec<Returned> {
+        let all = self.in_told_order();
+        self.told.clear();
+        all
+    }
+
+    fn in_told_order(&self) -> Vec<Returned> {
+        let mut told: Vec<(u64, Returned)> = Vec::with_capacity(self.told.len());
+        for (seq, (nth, due_ms)) in &self.told {
+            told.push((*nth, Returned { seq: *seq, counts: self.counts(*seq), due_ms: *due_ms }));
+        }
+        told.sort_unstable_by_key(|(nth, _)| *nth);
+        told.into_iter().map(|(_, one)| one).collect()
+    }
+
     /// Whether it dies because it failed too often.
     pub(crate) fn exceeds(&self, seq: MessageSeq) -> bool {
         self.exceeding.contains(&seq)
@@ -51,12 +105,12 @@ impl Returns {
     /// All of them: those in the line in its order, then the others.
     pub(crate) fn all(&self) -> impl Iterator<Item = Returned> {
         let in_line = self.line.iter().map(|seq| (*seq, self.counts(*seq)));
-        let others = self.counts.iter().filter(|(seq, _)| self.held.get(*seq) != Some(&0));
-        in_line.chain(others.map(|(seq, counts)| (*seq, *counts))).map(|(seq, counts)| Returned {
-            seq,
-            counts,
-            due_ms: self.held.get(&seq).copied().unwrap_or(0),
-        })
+        let is_other = |seq: &MessageSeq| self.held.get(seq) != Some(&0) && !self.told.contains_key(seq);
+        let others = self.counts.iter().filter(move |(seq, _)| is_other(seq));
+        let known = in_line
+            .chain(others.map(|(seq, counts)| (*seq, *counts)))
+            .map(|(seq, counts)| Returned { seq, counts, due_ms: self.held.get(&seq).copied().unwrap_or(0) });
+        self.in_told_order().into_iter().chain(known)
     }
 
     /// Whether no message that is there ever came back.
@@ -157,6 +211,7 @@ impl Returns {
             let seq = *seq;
             self.counts.remove(&seq);
             self.exceeding.remove(&seq);
+            self.told.remove(&seq);
         }
         while let Some((seq, _)) = self.annotations.range(first..end).next() {
             let seq = *seq;
@@ -170,6 +225,8 @@ impl Returns {
             + self.delayed.len() * size_of::<(u64, MessageSeq)>()
             + self.held.len() * size_of::<(MessageSeq, u64)>()
             + self.counts.len() * size_of::<(MessageSeq, Counts)>()
+            + self.told.len() * size_of::<(MessageSeq, (u64, u64))>()
+            + self.dying.values().map(|copy| copy.as_ref().map_or(32, |copy| copy.len() + 32)).sum::<usize>()
             + self.annotations.values().map(|entries| entries.len() + 32).sum::<usize>()
     }
 }

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::{LENGTH_BYTES, RecordKind, enqueued, parse, u32_at, u64_at};
+use super::{LENGTH_BYTES, RecordKind, Stored, enqueued, parse, u32_at, u64_at};
 use crate::traffic::MessageSeq;
 
 const SEQ_BYTES: usize = 8;
@@ -66,6 +66,18 @@ pub(crate) fn runs(kind: RecordKind, payload: &[u8]) -> impl Iterator<Item = Opt
         rest = run.map_or(&[], |(_, rest)| rest);
         Some(run.map(|(run, _)| run))
     }))
+}
+
+/// Whether an enqueue record is whole and `is_fine` with each of its runs: its first message, how many there are, and what they have in common.
+pub(crate) fn are_fine(
+    kind: RecordKind,
+    payload: &[u8],
+    mut is_fine: impl FnMut(MessageSeq, u32, &Stored<'_>) -> bool,
+) -> bool {
+    runs(kind, payload).all(|run| {
+        let known = run.and_then(|run| Some((run.first, run.count, parse(run.stored)?.0)));
+        known.is_some_and(|(first, count, stored)| is_fine(first, count, &stored))
+    })
 }
 
 /// Shows each message of an enqueue record as it is stored elsewhere; false when the record is damaged, behind those that were shown.

@@ -5,7 +5,7 @@ use super::state::Service;
 use message::MessageView;
 
 use crate::effects::{DeadReason, Effects};
-use crate::record::SettledRun;
+use crate::record::{self, SettledRun};
 use crate::store::Store;
 use crate::store::messages::{Removal, extends};
 use crate::traffic::MessageSeq;
@@ -99,6 +99,10 @@ impl Service {
         let message = MessageView { properties, ..stored.message };
         fx.dead_letter(reason, removal, message, stored.annotations, block.held_body(seq.number()));
         store.dying += u64::from(is_logged);
+        if let Some(returns) = store.returns.as_mut().filter(|_| is_logged) {
+            let copy = store.is_filling.then(|| record::whole(&stored).into());
+            returns.begins_to_die(seq, copy);
+        }
         store.remove(seq, 1, Removal::LoggedWithItsLetter);
     }
 

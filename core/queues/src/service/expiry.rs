@@ -45,14 +45,16 @@ impl Service {
     /// Whether the queue is unused for as long as it may be (B141).
     pub(crate) fn is_overdue(&self, now_ms: u64) -> bool {
         self.config.expires_ms.is_some_and(|expires_ms| {
-            self.consumers.count() == 0 && now_ms >= self.last_used_ms.saturating_add(expires_ms)
+            !self.follows
+                && self.consumers.count() == 0
+                && now_ms >= self.last_used_ms.saturating_add(expires_ms)
         })
     }
 
     /// Drops expired messages at the head; returns how many. What stands behind the head, also on a lower level, waits
     /// until it is the head (B139).
     pub(crate) fn expire(&mut self, store: &mut Store, now_ms: u64, fx: &mut impl Effects) -> u64 {
-        if !self.may_expire || self.holds_deaths(store) {
+        if !self.may_expire || self.follows || self.holds_deaths(store) {
             return 0;
         }
         let mut dropped = 0;
@@ -92,7 +94,7 @@ impl Service {
         // ones, whose letters would be too much.
         let holds = self.holds_deaths_for_long()
             || (self.holds_deaths(store) && (store.checkpoint.waits_for_letters() || came == 0));
-        if (max_length.is_none() && max_bytes.is_none()) || holds {
+        if (max_length.is_none() && max_bytes.is_none()) || holds || self.follows {
             return;
         }
         if self.config.overflow != Overflow::DropHead {
@@ -127,7 +129,7 @@ impl Service {
     pub(crate) fn is_too_long(&self, store: &Store) -> bool {
         let is_over = self.config.max_length.is_some_and(|max| store.ready > max)
             || self.config.max_length_bytes.is_some_and(|max| store.ready_bytes > max);
-        is_over && self.config.overflow == Overflow::DropHead
+        is_over && self.config.overflow == Overflow::DropHead && !self.follows
     }
 
     /// Drops the head, which is in memory.
@@ -155,6 +157,7 @@ impl Service {
     pub(crate) fn watch_expires(&mut self, fx: &mut impl Effects) {
         if let Some(expires_ms) = self.config.expires_ms
             && self.consumers.count() == 0
+            && !self.follows
         {
             self.want_wake(self.last_used_ms.saturating_add(expires_ms), fx);
         }

@@ -14,6 +14,12 @@ const WAKES: u64 = 2;
 /// The queue goes when it is unused for long: since when it is, is told.
 const EXPIRES: u64 = 4;
 
+/// The queue follows a leader.
+const FOLLOWS: u64 = 8;
+
+/// Levels that are made later begin with a number that is told.
+const BEGINS: u64 = 16;
+
 /// What a queue at rest is made from again; `None` while it has messages, consumers or anything under way but a timer.
 pub(crate) fn rest(store: &Store, service: &Service) -> Option<Box<[u8]>> {
     if !store.is_at_rest() || !service.is_at_rest() {
@@ -22,10 +28,13 @@ pub(crate) fn rest(store: &Store, service: &Service) -> Option<Box<[u8]>> {
     let mut out = Vec::with_capacity(32);
     let has = |flag, it: bool| if it { flag } else { 0 };
     let (wakes, expires) = (service.wake_ms != u64::MAX, service.config.expires_ms.is_some());
-    write(&mut out, has(HAD_CONSUMER, service.had_consumer) | has(WAKES, wakes) | has(EXPIRES, expires));
+    let begins = store.first_number > 0;
+    let served = has(HAD_CONSUMER, service.had_consumer) | has(FOLLOWS, service.follows);
+    write(&mut out, served | has(WAKES, wakes) | has(EXPIRES, expires) | has(BEGINS, begins));
     write(&mut out, service.active_ms);
     let clocks = [(wakes, service.wake_ms), (expires, service.last_used_ms)];
     clocks.iter().filter(|(is_told, _)| *is_told).for_each(|(_, time_ms)| write(&mut out, *time_ms));
+    begins.then(|| write(&mut out, store.first_number));
     write(&mut out, store.levels.len() as u64);
     store.levels.iter().for_each(|level| write(&mut out, level.next_number()));
     let totals = service.totals(store).to_array();
@@ -50,6 +59,10 @@ pub(crate) fn wake(store: &mut Store, service: &mut Service, mut bytes: &[u8], n
     }
     if flags & EXPIRES > 0 {
         service.last_used_ms = read(from);
+    }
+    service.follows = flags & FOLLOWS > 0;
+    if flags & BEGINS > 0 {
+        store.first_number = read(from);
     }
     for nth in 0..read(from) as usize {
         store.level_mut(nth).go_on_at(read(from));

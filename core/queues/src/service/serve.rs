@@ -18,6 +18,10 @@ impl Service {
     /// basic.get: answered through [`Effects::got`], at once unless the head is on disk. The message is unacked
     /// afterwards; a no-ack get settles it right away.
     pub(crate) fn get(&mut self, store: &mut Store, get: GetToken, now_ms: u64, fx: &mut impl Effects) {
+        if self.follows {
+            fx.got(get, None);
+            return;
+        }
         (self.last_used_ms, self.active_ms) = (now_ms, now_ms);
         self.expire(store, now_ms, fx);
         self.gets.push_back(get);
@@ -26,6 +30,9 @@ impl Service {
 
     /// Serves whoever waits, as long as there are messages at hand.
     pub(crate) fn serve(&mut self, store: &mut Store, now_ms: u64, fx: &mut impl Effects) {
+        if self.follows {
+            return;
+        }
         self.serve_gets(store, now_ms, fx);
         let mut expired_before = u64::MAX;
         while self.gets.is_empty() {

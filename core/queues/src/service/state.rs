@@ -34,6 +34,8 @@ pub struct Service {
     /// So many bytes of messages may still die; where the disk is nearly full their letters use up what is left of it.
     pub(super) is_disk_short: bool,
     pub(crate) had_consumer: bool,
+    /// The queue follows a leader: nobody is served, and nothing leaves by rule.
+    pub(crate) follows: bool,
     pub(crate) tally: Tally,
 }
 
@@ -52,6 +54,7 @@ impl Service {
             letters_wait: false,
             is_disk_short: false,
             had_consumer: false,
+            follows: false,
             tally: Tally::default(),
         }
     }
@@ -66,6 +69,7 @@ impl Service {
     pub(crate) fn is_as_new(&self, store: &Store) -> bool {
         self.totals(store) == QueueTotals::NONE
             && self.wake_ms == u64::MAX
+            && !self.follows
             && !self.had_consumer
             && self.gets.is_empty()
     }
@@ -93,7 +97,7 @@ impl Service {
 
     /// Adds a consumer, paused until it is resumed. False when exclusiveness forbids it (B116).
     pub(crate) fn add_consumer(&mut self, spec: ConsumerSpec, now_ms: u64) -> bool {
-        if !self.consumers.admits(spec.exclusive) {
+        if self.follows || !self.consumers.admits(spec.exclusive) {
             return false;
         }
         self.had_consumer = true;
@@ -107,6 +111,16 @@ impl Service {
         for id in self.consumers.ids() {
             fx.consumer_cancelled(id);
         }
+        while let Some(get) = self.gets.pop_front() {
+            fx.got(get, None);
+        }
+    }
+
+    /// The queue follows from now on: who waits is told that there is nothing.
+    pub(crate) fn serve_nobody(&mut self, fx: &mut impl Effects) {
+        self.follows = true;
+        self.rejects.clear();
+        self.consumers = Consumers::new(self.config.single_active).making_way(self.config.yields_to_priority);
         while let Some(get) = self.gets.pop_front() {
             fx.got(get, None);
         }

@@ -1,5 +1,7 @@
 //! One priority level: blocks in order, a cursor behind which everything was handed out, and what came back.
 
+mod following;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
@@ -30,7 +32,7 @@ pub(crate) struct Level {
     /// Numbers below the cursor that are ready again. Not empty while something is in reserve.
     returned: BTreeSet<u64>,
     /// Below the cursor since a recovery: what is unsettled here is ready, and becomes `returned` block by block, so that a
-    /// long backlog with gaps does not cost memory by the message.
+    /// long backlog with gaps does not cost memory by the message. All of the level, while the queue follows.
     reserve: Range<u64>,
     /// Unsettled messages in `reserve`.
     reserved: u64,
@@ -337,16 +339,7 @@ impl Level {
         if number < self.next && self.next > 0 {
             return;
         }
-        let bytes_max = self.block_bytes_max(BACKLOG_BLOCK_BYTES);
-        let follows =
-            self.blocks.back().is_some_and(|block| block.is_open(bytes_max) && block.end() == self.next);
-        if follows && number - self.next <= HOLE_MAX {
-            let block = self.blocks.back_mut().expect("it follows");
-            (self.next..number).for_each(|_| block.push_hole());
-        } else {
-            self.begin_block(number);
-        }
-        let block = self.blocks.back_mut().expect("just begun or continued");
+        let block = self.block_for(number, BACKLOG_BLOCK_BYTES);
         let shared = parsed.shared.map(|shared| (SharedBody::named(shared.id, shared.bytes), None));
         let own_bytes = shared.is_none().then_some(parsed.message.body.len());
         block.restore(stored, own_bytes, |block| {
@@ -357,6 +350,20 @@ impl Level {
         });
         enqueued.into_iter().for_each(|(record, bytes)| block.note_logged(record, 1, bytes));
         self.next = number + 1;
+    }
+
+    /// The newest block, which takes the message of this number next: none below it comes any more.
+    fn block_for(&mut self, number: u64, backlog_block_bytes: usize) -> &mut Block {
+        let bytes_max = self.block_bytes_max(backlog_block_bytes);
+        let follows =
+            self.blocks.back().is_some_and(|block| block.is_open(bytes_max) && block.end() == self.next);
+        if follows && number - self.next <= HOLE_MAX {
+            let block = self.blocks.back_mut().expect("it follows");
+            (self.next..number).for_each(|_| block.push_hole());
+        } else {
+            self.begin_block(number);
+        }
+        self.blocks.back_mut().expect("just begun or continued")
     }
 
     /// Recovery only: a block that is on disk.
@@ -386,6 +393,11 @@ impl Level {
         let older = self.blocks.len().saturating_sub(1);
         self.resident =
             self.blocks.range(..older).filter(|block| block.has_data()).map(|block| block.first).collect();
+        self.begin_at_dense_tail();
+    }
+
+    /// Everything that is not settled is ready, in order, and nothing is handed out.
+    fn begin_at_dense_tail(&mut self) {
         // The cursor begins at the longest dense tail; whatever lives before it has come back.
         self.cursor = self.next;
         for block in self.blocks.iter().rev() {

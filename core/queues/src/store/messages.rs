@@ -23,6 +23,8 @@ pub struct Store {
     pub(crate) configured_bytes: usize,
     /// Up to the highest that ever had a message: those above are made when they are used.
     pub(crate) levels: Vec<Level>,
+    /// Number of the first message of a level that is made from now on.
+    pub(crate) first_number: u64,
     pub(crate) segments: BTreeMap<u64, SegmentUse>,
     /// Settlements of persistent messages not yet logged, merged into runs within their blocks.
     pub(crate) unlogged: Vec<SettledRun>,
@@ -83,6 +85,10 @@ pub struct Store {
     pub(crate) present: Option<Box<Present>>,
     /// Those that came back, in a queue that counts that.
     pub(crate) returns: Option<Box<Returns>>,
+    /// Blocks that are kept in memory, or read, for members that lack their messages.
+    pub(crate) filling: Vec<MessageSeq>,
+    /// Some member is being sent what it lacks.
+    pub(crate) is_filling: bool,
     /// Messages read back from segments or the log.
     pub(crate) disk_reads: u64,
     /// Messages written to the log or to segments; one that goes from the log to a segment counts twice.
@@ -156,6 +162,7 @@ impl Store {
             is_durable: config.durable,
             configured_bytes: config.memory_bytes_max,
             levels: vec![Level::new(0)],
+            first_number: 0,
             segments: BTreeMap::new(),
             unlogged: Vec::new(),
             released: Vec::new(),
@@ -190,6 +197,8 @@ impl Store {
             unread: BTreeSet::new(),
             present: config.deduplicates.then(Box::default),
             returns: config.counts_returns.then(Box::default),
+            filling: Vec::new(),
+            is_filling: false,
             disk_reads: 0,
             disk_writes: 0,
         }
@@ -197,7 +206,9 @@ impl Store {
 
     /// Whether no message ever was in it.
     pub(crate) fn is_as_new(&self) -> bool {
-        self.checkpoint == Checkpoint::Idle && self.levels.iter().all(|level| level.next_number() == 0)
+        self.checkpoint == Checkpoint::Idle
+            && self.first_number == 0
+            && self.levels.iter().all(|level| level.next_number() == 0)
     }
 
     /// Whether it is empty, and nothing of it is on disk or under way. The first question settles it for queues that are in use.
@@ -262,7 +273,7 @@ impl Store {
     }
 
     /// A message is logged with the batch.
-    fn log_next(&mut self, seq: MessageSeq, is_first_of_block: bool) {
+    pub(super) fn log_next(&mut self, seq: MessageSeq, is_first_of_block: bool) {
         if is_first_of_block || !self.logged.last_mut().is_some_and(|latest| extends(latest, seq)) {
             self.logged.push((seq, 1));
         }
@@ -297,7 +308,9 @@ impl Store {
     #[inline]
     pub(crate) fn level_mut(&mut self, level: usize) -> &mut Level {
         while self.levels.len() <= level {
-            self.levels.push(Level::new(self.levels.len() as u8));
+            let mut made = Level::new(self.levels.len() as u8);
+            made.go_on_at(self.first_number);
+            self.levels.push(made);
         }
         &mut self.levels[level]
     }
@@ -409,21 +422,21 @@ impl Store {
         returned
     }
 
-    /// Logs gathered settlements as one record, then gives up the segments they emptied.
-    pub(crate) fn settle_log(&mut self, fx: &mut impl Effects) {
-        if !self.unlogged.is_empty() {
-            self.log_settled(fx);
-        }
+    /// Logs gathered settlements as one record, then gives up the segments they emptied. Returns where the record ends in the log; 0 when
+    /// there are none.
+    pub(crate) fn settle_log(&mut self, fx: &mut impl Effects) -> u64 {
+        let position = if self.unlogged.is_empty() { 0 } else { self.log_settled(fx) };
         // As with segments: a message whose removal is not logged would be looked for after a crash.
         if self.dying == 0 {
             self.released.clear();
         }
         self.delete_dead_segments(fx);
+        position
     }
 
-    fn log_settled(&mut self, fx: &mut impl Effects) {
+    fn log_settled(&mut self, fx: &mut impl Effects) -> u64 {
         let runs = &self.unlogged;
-        fx.append(RecordKind::Settle, &mut |out| {
+        let record = fx.append(RecordKind::Settle, &mut |out| {
             runs.iter().for_each(|run| record::write_settled(out, run));
         });
         self.unlogged.clear();
@@ -433,6 +446,7 @@ impl Store {
             self.has_dead_segments |= !self.moved_from.is_empty();
             self.moved_from.clear();
         }
+        record.end
     }
 
     /// The shared bodies that records of this queue may name. For a driver that gives the machine up while they are still needed.
@@ -455,6 +469,9 @@ impl Store {
     /// Letters of these messages are safe: now their removal is logged. True when that was what a checkpoint waited for, which is over now.
     pub(crate) fn letters_taken(&mut self, removals: &[SettledRun], fx: &mut impl Effects) -> bool {
         less(&mut self.dying, removals.len() as u64, "messages whose letters are on their way");
+        if let Some(returns) = &mut self.returns {
+            removals.iter().for_each(|run| returns.has_died(run.first));
+        }
         self.unlogged.extend_from_slice(removals);
         self.settle_log(fx);
         let ends = self.dying == 0 && self.checkpoint.waits_for_letters();
@@ -563,7 +580,7 @@ pub(crate) fn extends((first, count): &mut (MessageSeq, u32), seq: MessageSeq) -
 }
 
 /// Adds settled messages to the runs of a settle record: a run stays within a block.
-fn push_settled(runs: &mut Vec<SettledRun>, seq: MessageSeq, messages: &SettledMessages) {
+pub(super) fn push_settled(runs: &mut Vec<SettledRun>, seq: MessageSeq, messages: &SettledMessages) {
     let (count, body_bytes) = (messages.count, u32::try_from(messages.body_bytes).unwrap_or(u32::MAX));
     match runs.last_mut() {
         Some(run) if run.first.0 + u64::from(run.count) == seq.0 && !messages.begins_block => {

@@ -13,6 +13,8 @@ pub(crate) mod bitmap;
 pub(crate) mod block;
 pub(crate) mod bodies;
 pub(crate) mod compact;
+pub(crate) mod filling;
+pub(crate) mod following;
 pub(crate) mod holes;
 pub(crate) mod in_log;
 pub(crate) mod index;

@@ -123,10 +123,10 @@ impl Store {
         }
     }
 
-    /// Logs how often these came back.
-    pub(crate) fn log_returned(&mut self, returned: &[Returned], fx: &mut impl Effects) {
+    /// Logs how often these came back. Returns where the record ends in the log; 0 when there is none.
+    pub(crate) fn log_returned(&mut self, returned: &[Returned], fx: &mut impl Effects) -> u64 {
         if !self.is_durable || returned.is_empty() {
-            return;
+            return 0;
         }
         let record = fx.append(RecordKind::Returned, &mut |out| {
             returned.iter().for_each(|one| record::write_returned(out, one));
@@ -134,6 +134,7 @@ impl Store {
         if self.oldest_log == 0 {
             self.oldest_log = record.end;
         }
+        record.end
     }
 
     /// The same of all, behind a state record, which does not tell.
@@ -159,7 +160,7 @@ impl Store {
         for (_, one) in returned.iter().enumerate().filter(|(nth, one)| known[&one.seq] == *nth) {
             let (seq, level) = (one.seq, usize::from(one.seq.level()));
             let is_there = self.levels.get(level).is_some_and(|level| level.has(seq.number()));
-            if !is_there {
+            if !is_there || one.counts.acquired == 0 {
                 continue;
             }
             let is_here = self.block(seq).is_some_and(|block| block.is_resident());

@@ -74,12 +74,17 @@ pub(crate) struct Needed {
     bytes_max: usize,
     /// The first rejected message that waits for letters, or for its block: read back again and again it would never die.
     dying: Option<u64>,
+    /// Blocks that a member lacks messages of.
+    filling: SmallVec<[u64; 2]>,
 }
 
 impl Needed {
     /// Messages that expire are looked at with every event: to read them each time would cost more than to keep them.
     pub(crate) fn has(&self, block: &Block) -> bool {
         if self.dying.is_some_and(|number| (block.first..block.end()).contains(&number)) {
+            return true;
+        }
+        if self.filling.contains(&block.first) {
             return true;
         }
         let is_soon = block.end() > self.soon.start && block.first < self.soon.end;
@@ -199,7 +204,9 @@ impl Store {
             false => LARGE_BYTES_MIN.min(self.share_bytes.max(BACKLOG_BLOCK_BYTES)),
         };
         let dying = demand.dying.filter(|first| usize::from(first.level()) == at).map(|first| first.number());
-        Needed { soon, bytes_max, dying }
+        let filling = self.filling.iter().filter(|first| usize::from(first.level()) == at);
+        let filling = filling.map(|first| first.number()).collect();
+        Needed { soon, bytes_max, dying, filling }
     }
 
     /// Drops a block from memory when it is on disk, else writes it, unless the log has it together anyway; returns the bytes that are

@@ -56,6 +56,23 @@ impl Block {
         self.away_body_bytes = self.away_body_bytes.saturating_sub(forgotten);
     }
 
+    /// So many of its messages have just been settled, which had these bytes of bodies. When that is not told, they had their share. Returns
+    /// how many bytes those are, unless sizes are in memory.
+    pub(crate) fn forget_share(&mut self, settled: u32, told_bytes: Option<u64>) -> u64 {
+        if self.content.is_some() || settled == 0 {
+            return 0;
+        }
+        let away = u64::from(self.away_body_bytes);
+        if self.live == 0 {
+            (self.away_body_bytes, self.away_transient_bytes) = (0, 0);
+            return away;
+        }
+        let share = away * u64::from(settled) / u64::from(self.live + settled);
+        let bytes = told_bytes.unwrap_or(share).min(away - u64::from(self.away_transient_bytes));
+        self.away_body_bytes -= bytes as u32;
+        bytes
+    }
+
     /// Bytes of the bodies of its unsettled messages.
     pub(crate) fn counted_body_bytes(&self) -> BodyBytesOf {
         let (all, persistent) = (self.live_body_bytes(), self.live_persistent_body_bytes());

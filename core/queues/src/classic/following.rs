@@ -1,0 +1,121 @@
+//! A quorum queue as a member that follows a leader, and as that leader: what it takes, and what it tells.
+
+use super::machine::Classic;
+use crate::effects::Effects;
+use crate::quorum::{Cursor, Fill, FollowError, LiveSet};
+use crate::record::RecordKind;
+use crate::store::level::Level;
+
+impl Classic {
+    /// Whether it follows.
+    #[must_use]
+    pub fn follows(&self) -> bool {
+        self.service.follows
+    }
+
+    /// Whether it follows a leader, or leads in this `epoch`, which is greater than that of every leader before it (`epoch` is not looked at when it
+    /// follows).
+    ///
+    /// While it follows it takes nothing but [`Classic::follow`] and [`Classic::keep_only`], serves nobody, and nothing leaves by rule. It
+    /// still moves messages to disk and writes checkpoints. The driver has cancelled the consumers before. What they had is ready again, where it
+    /// stood, without being counted or logged. A message whose letter is on its way does not come back: its removal is logged when the letter
+    /// is safe, otherwise a restart brings the message back.
+    ///
+    /// A queue that leads uses no number that any message had. That holds only if each leader is told so before it takes messages, after each
+    /// restart, too. When somebody has messages of a queue that leads already, nothing changes.
+    pub fn let_follow(&mut self, it_does: bool, epoch: u32, now_ms: u64, fx: &mut impl Effects) {
+        if it_does {
+            self.begin_to_follow(fx);
+            return;
+        }
+        if !self.service.follows && (self.somebody_has_messages() || !self.service.gets.is_empty()) {
+            return;
+        }
+        self.begin_to_follow(fx);
+        self.service.follows = false;
+        self.service.last_used_ms = now_ms;
+        self.store.lead(epoch);
+        self.service.may_expire = self.store.levels.iter().flat_map(Level::blocks).any(|block| block.expires);
+        crate::Machine::tick(self, now_ms, fx);
+    }
+
+    fn somebody_has_messages(&self) -> bool {
+        let waiting = self.store.returns.as_ref().map_or(0, |returns| returns.delayed());
+        self.store.unacked > waiting
+    }
+
+    fn begin_to_follow(&mut self, fx: &mut impl Effects) {
+        if self.service.follows {
+            return;
+        }
+        self.store.settle_log(fx);
+        self.service.serve_nobody(fx);
+        self.store.follow();
+    }
+
+    /// Takes one record of the leader, in the order in which that logged them, and logs it here. Messages that are here or were, settlements of others
+    /// that are not, and what is said of these, are passed over. Of records with shared bodies see [`crate::record::whole_record`].
+    ///
+    /// Returns the log position that has to be durable before the leader is told that the record is safe; 0 when nothing was logged.
+    ///
+    /// # Errors
+    /// [`FollowError`]; then nothing has changed.
+    pub fn follow(
+        &mut self,
+        kind: RecordKind,
+        payload: &[u8],
+        now_ms: u64,
+        fx: &mut impl Effects,
+    ) -> Result<u64, FollowError> {
+        if !self.service.follows {
+            return Err(FollowError::Leads);
+        }
+        self.service.active_ms = now_ms;
+        let position = match kind {
+            RecordKind::Enqueue | RecordKind::EnqueueAlike | RecordKind::EnqueueShared => {
+                self.store.follow_enqueued(kind, payload, fx)?
+            }
+            RecordKind::Settle => self.store.follow_settled(payload, fx)?,
+            RecordKind::Returned => self.store.follow_returned(payload, fx)?,
+            RecordKind::State => return Err(FollowError::Local),
+        };
+        self.service.relieve(&mut self.store, fx);
+        Ok(position)
+    }
+
+    /// Which messages live here. Those are among them whose letters are on their way: until these are safe the messages may come back.
+    #[must_use]
+    pub fn live(&self) -> LiveSet {
+        self.store.live()
+    }
+
+    /// A member that follows settles, and logs as settled, what its leader does not have; returns how many messages that were. One that leads does
+    /// nothing.
+    pub fn keep_only(&mut self, live: &LiveSet, fx: &mut impl Effects) -> u64 {
+        if self.service.follows { self.store.keep_only(live, fx) } else { 0 }
+    }
+
+    /// Records for a member that has come as far as `cursor` says, about `bytes_max` bytes of them or one message, and moves the cursor behind them: the
+    /// messages that live here, unacked ones, too, in whole, and last how often which of them came back. With a cursor of [`Classic::newest`] of a
+    /// member that keeps only what lives here these are all that it lacks.
+    ///
+    /// Until [`Fill::End`] the member gets what is logged here meanwhile but for messages that enter the queue: those the cursor reaches. From then on
+    /// it gets all.
+    pub fn fill(&mut self, cursor: &mut Cursor, bytes_max: usize, fx: &mut impl Effects) -> Fill {
+        let fill = self.store.fill(cursor, bytes_max, fx);
+        self.service.relieve(&mut self.store, fx);
+        fill
+    }
+
+    /// A member that was being filled is gone: no block is kept in memory for it. Others go on.
+    pub fn stop_filling(&mut self, fx: &mut impl Effects) {
+        self.store.stop_filling();
+        self.service.relieve(&mut self.store, fx);
+    }
+
+    /// How far it has come: what it lacks of its leader's messages is behind that.
+    #[must_use]
+    pub fn newest(&self) -> Cursor {
+        self.store.newest()
+    }
+}

@@ -2,7 +2,8 @@
 """Kills a broker while streams are written and read, again and again, and looks for anything that was promised and is gone.
 
 Two publishers with confirms write to a stream with small segment files; a tail reader reads along. The process dies by SIGKILL, or now and
-then is stopped by SIGTERM, and comes back on the same data. Checked after each start, from the first offset to the last:
+then is stopped by SIGTERM, and comes back on the same data, with syncs and without in turn.
+Checked after each start, from the first offset to the last:
 
   1. every confirmed message is there;
   2. per publisher, messages are in the order of publishing, each once;
@@ -29,6 +30,7 @@ from broker import Broker, Failed
 STREAM = "crash.stream"
 ARGUMENTS = {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": 300_000}
 PUBLISHERS = 2
+DURABILITIES = ("fsync", "os")
 WINDOW = 300
 
 
@@ -150,6 +152,12 @@ def check(url, known, confirmed, rng):
     return all_seen
 
 
+def configure(path, durability):
+    """What the next start goes by. Without syncs those who publish write to the files, with them threads of the streams do."""
+    with open(path, "w") as file:
+        file.write(f"prometheus.tcp.listener = none\nmanagement.tcp.port = 0\nwarren.durability = {durability}\n")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--warren", required=True)
@@ -160,8 +168,7 @@ def main():
     print(f"streams: seed {seed}, {options.cycles} cycles", flush=True)
     rng, folder = random.Random(seed), tempfile.mkdtemp(prefix="streams-")
     settings = f"{folder}/warren.conf"
-    with open(settings, "w") as file:
-        file.write("prometheus.tcp.listener = none\nmanagement.tcp.port = 0\n")
+    configure(settings, "fsync")
     command = [options.warren, "server", "--listen", "127.0.0.1:{port}", "--data-dir", f"{folder}/data", "--config", settings]
     broker = Broker(command, f"{folder}/log")
     confirmed, known, next_number = [[] for _ in range(PUBLISHERS)], [], [0] * PUBLISHERS
@@ -187,6 +194,7 @@ def main():
                     raise Violation(publisher.failure)
                 confirmed[publisher.nth] += range(next_number[publisher.nth], publisher.confirmed + 1)
                 next_number[publisher.nth] = publisher.next
+            configure(settings, DURABILITIES[(cycle + 1) % 2])
             broker.start()
             seen = check(broker.url, known + tail.seen, confirmed, rng)
             known = seen

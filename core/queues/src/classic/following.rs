@@ -2,9 +2,9 @@
 
 use super::machine::Classic;
 use crate::effects::Effects;
-use crate::quorum::{Cursor, Fill, FollowError, LiveSet};
 use crate::record::RecordKind;
 use crate::store::level::Level;
+use crate::{Cursor, Fill, FollowError, LiveSet};
 
 impl Classic {
     /// Whether it follows.

@@ -69,8 +69,6 @@ struct Member {
     link: Link,
     /// Records on their way to it.
     coming: VecDeque<(RecordKind, Vec<u8>)>,
-    /// What it settled while it led, or lost the letters of: it need not have that.
-    settled: BTreeSet<MessageSeq>,
 }
 
 impl Member {
@@ -117,6 +115,8 @@ struct Group {
     now_ms: u64,
     dice: Dice,
     next_id: u32,
+    /// What some leader has settled: a member that heard of that does not have it, even if a later leader has not heard.
+    settled: BTreeSet<MessageSeq>,
     /// Which message a number is of.
     names: BTreeMap<MessageSeq, u32>,
     fills_waited: u64,
@@ -143,8 +143,7 @@ impl Group {
         let member = |_| {
             let mut queue = Classic::new(config.clone(), 1000);
             queue.store.share_memory(share_bytes);
-            let (coming, settled) = (VecDeque::new(), BTreeSet::new());
-            Member { queue, world: World::default(), link: Link::Away, coming, settled }
+            Member { queue, world: World::default(), link: Link::Away, coming: VecDeque::new() }
         };
         let members: Vec<Member> = (0..MEMBERS).map(member).collect();
         let mut group = Group {
@@ -156,6 +155,7 @@ impl Group {
             now_ms: 1000,
             dice,
             next_id: 0,
+            settled: BTreeSet::new(),
             names: BTreeMap::new(),
             fills_waited: 0,
             failovers: 0,
@@ -187,7 +187,7 @@ impl Group {
             if kind == RecordKind::Settle {
                 let runs = record::settled(&payload).flatten();
                 let all = runs.flat_map(|run| (0..u64::from(run.count)).map(move |nth| run.first.0 + nth));
-                self.members[self.leader].settled.extend(all.map(MessageSeq));
+                self.settled.extend(all.map(MessageSeq));
             }
             for (at, member) in self.members.iter_mut().enumerate() {
                 let gets = match member.link {
@@ -377,9 +377,9 @@ impl Group {
     /// Letters are safe, also those of a member that does not lead any more.
     fn letters(&mut self) {
         for at in 0..MEMBERS {
+            self.settled.extend(self.members[at].world.removals.iter().map(|run| run.first));
             self.with(at, |member, now_ms| {
                 let taken = std::mem::take(&mut member.world.removals);
-                member.settled.extend(taken.iter().map(|run| run.first));
                 member.queue.letters_taken(&taken, now_ms, &mut member.world);
             });
         }
@@ -475,9 +475,6 @@ impl Group {
             let message = record::parse(stored).expect("it is a message").0.message;
             assert_eq!(message.body, body_of(self.names[seq]), "{seq:?}");
         }
-        // What one leader has settled the others may have dropped on its word, though the next leader never heard of it.
-        let settled: BTreeSet<MessageSeq> =
-            self.members.iter().flat_map(|it| it.settled.iter().copied()).collect();
         for at in 0..MEMBERS {
             let member = &mut self.members[at];
             let (mut its, mut its_counts) = member.contents(now_ms);
@@ -488,7 +485,7 @@ impl Group {
             assert_eq!(stats.persistent_bytes, bytes.sum::<u64>(), "member {at} counts bytes right");
             let (segments, log, _) = member.queue.store.counted_on_disk();
             assert_eq!((member.queue.store.in_segments, member.queue.store.in_log), (segments, log));
-            for (seq, stored) in messages.iter().filter(|(seq, _)| settled.contains(seq)) {
+            for (seq, stored) in messages.iter().filter(|(seq, _)| self.settled.contains(seq)) {
                 its.insert(*seq, stored.clone());
             }
             let differ = |one: &BTreeMap<MessageSeq, Vec<u8>>, other: &BTreeMap<MessageSeq, Vec<u8>>| {
@@ -496,7 +493,7 @@ impl Group {
             };
             assert_eq!((differ(&its, &messages), differ(&messages, &its)), (vec![], vec![]), "member {at}");
             assert!(its == messages, "member {at} has the same bodies");
-            for (seq, count) in counts.iter().filter(|(seq, _)| settled.contains(seq)) {
+            for (seq, count) in counts.iter().filter(|(seq, _)| self.settled.contains(seq)) {
                 its_counts.insert(*seq, *count);
             }
             assert_eq!(its_counts, counts, "member {at}");

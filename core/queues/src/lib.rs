@@ -13,6 +13,7 @@ mod effects;
 mod kind;
 mod logged;
 mod machine;
+mod members;
 mod quorum;
 pub mod record;
 mod service;
@@ -32,9 +33,8 @@ pub use effects::{BlockToken, DeadReason, Effects, GetToken};
 pub use kind::Kind;
 pub use logged::{LogRange, LoggedBlock, OwnBytes, Place, Remains};
 pub use machine::{Afterwards, DiskAnswer, Gone, Machine, PublishOutcome, TurnedAway};
-pub use quorum::{
-    Cursor, DELIVERY_LIMIT, Fill, FollowError, Garbled, Letters, LiveSet, PRIORITY_MAX, Retry, RetryOf,
-};
+pub use members::{Cursor, Fill, FollowError, Garbled, LiveSet};
+pub use quorum::{DELIVERY_LIMIT, Letters, PRIORITY_MAX, Retry, RetryOf};
 pub use record::{
     BlockPlace, RecordKind, SettledRun, SharedRef, Stored, begins_with_message, each_enqueued, pack_block,
     settled, unpack_block, whole_record,

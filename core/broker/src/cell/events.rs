@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use queues::{
-    BlockToken, BodyBuffer, ConsumerId, DiskAnswer, GetToken, HeldBody, IncomingMessages, Machine,
-    PublishOutcome, SettleHow, Store,
+    BlockToken, BodyBuffer, ConsumerId, ConsumerSpec, DiskAnswer, GetToken, HeldBody, IncomingMessages,
+    Machine, PublishOutcome, SettleHow, Store,
 };
 
 use super::crash::{self, Condition};
@@ -18,6 +18,7 @@ use super::portions::{self, PORTION_COUNT};
 use super::{Attached, CellState, Event, GetReply, Queue, Rest};
 use crate::call::Reply;
 use crate::data::batch::{Handover, Picked, ToWait, Unshared};
+use crate::data::consume::ConsumerSink;
 use crate::effects::{Aftermath, CellEffects};
 use crate::refused::Refused;
 use crate::stages::Stage;
@@ -105,25 +106,14 @@ impl Queue {
             Event::Resume(consumer) => machine.resume(*consumer, now_ms, &mut fx),
             Event::Credit(consumer, credit) => machine.credit(*consumer, *credit, now_ms, &mut fx),
             Event::Consume(spec, sink, reply) => {
-                let added = machine.add_consumer((**spec).clone(), now_ms);
+                let added = self.attach(machine, spec, sink, now_ms, &mut fx);
                 if added {
                     since_reload.iter_mut().for_each(|known| known.extend([spec.id]));
-                    let attached =
-                        Attached { sink: sink.clone(), channel: spec.channel, tag: spec.tag.clone() };
-                    fx.sinks.insert(spec.id, attached);
-                    self.tell_consumer_created(spec);
                 }
                 reply.send(if added { Ok(()) } else { Err(Refused::ExclusiveUse(self.resource())) });
             }
             Event::Cancel(..) => cancel(machine, event, now_ms, &mut fx),
-            Event::Get(..) => {
-                let token = GetToken(*next_get);
-                *next_get += 1;
-                if let Event::Get(ack_required, reply) = std::mem::replace(event, Event::Handled) {
-                    fx.gets.insert(token, GetReply { reply, ack_required });
-                }
-                machine.get(token, now_ms, &mut fx);
-            }
+            Event::Get(..) => get(machine, event, next_get, now_ms, &mut fx),
             Event::Purge(..) => progress = purge(machine, event, &mut fx),
             Event::Counts(reply) => reply.send(Ok(machine.counts())),
             Event::Touch => machine.touch(now_ms, &mut fx),
@@ -158,6 +148,24 @@ impl Queue {
             fx.held_bodies.clear();
         }
         progress
+    }
+
+    /// A consumer comes; false when another one has the queue for itself.
+    fn attach(
+        &self,
+        machine: &mut AnyMachine,
+        spec: &ConsumerSpec,
+        sink: &Arc<dyn ConsumerSink>,
+        now_ms: u64,
+        fx: &mut CellEffects<'_>,
+    ) -> bool {
+        let added = machine.add_consumer(spec.clone(), now_ms);
+        if added {
+            let attached = Attached { sink: sink.clone(), channel: spec.channel, tag: spec.tag.clone() };
+            fx.sinks.insert(spec.id, attached);
+            self.tell_consumer_created(spec);
+        }
+        added
     }
 
     /// What an event left to be done at once.
@@ -318,6 +326,21 @@ fn ask_delayed(machine: &mut AnyMachine, event: &mut Event, fx: &mut CellEffects
         (Event::DropScheduled(_, reply), _) => reply.send(false),
         _ => {}
     }
+}
+
+/// A client asks for one message.
+fn get(
+    machine: &mut AnyMachine,
+    event: &mut Event,
+    next_get: &mut u64,
+    now_ms: u64,
+    fx: &mut CellEffects<'_>,
+) {
+    let Event::Get(ack_required, reply) = std::mem::replace(event, Event::Handled) else { return };
+    let token = GetToken(*next_get);
+    *next_get += 1;
+    fx.gets.insert(token, GetReply { reply, ack_required });
+    machine.get(token, now_ms, fx);
 }
 
 /// Settles what consumers of the queue's present life were handed.

@@ -3,7 +3,7 @@
 
 use super::messages::Store;
 use crate::effects::Effects;
-use crate::quorum::{Cursor, Fill};
+use crate::members::{Cursor, Fill};
 use crate::record::{self, RecordKind, Returned};
 use crate::traffic::MessageSeq;
 

@@ -4,7 +4,8 @@ use super::level::{Freed, Level, SettledMessages};
 use super::messages::{Store, less, push_settled};
 use crate::body::LARGE_BODY_BYTES;
 use crate::effects::Effects;
-use crate::quorum::{Cursor, FollowError, LiveSet, PRIORITY_MAX};
+use crate::members::{Cursor, FollowError, LiveSet};
+use crate::quorum::PRIORITY_MAX;
 use crate::record::{self, Counts, RecordKind, Returned, Stored};
 use crate::traffic::MessageSeq;
 

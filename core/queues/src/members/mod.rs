@@ -1,0 +1,9 @@
+//! What the leader of a queue and its members tell each other: what lives, how far a member has come, and what it lacks.
+//!
+//! Refuses to know: stores, machines, nodes.
+
+mod follow;
+mod live;
+
+pub use follow::{Fill, FollowError};
+pub use live::{Cursor, Garbled, LiveSet};

@@ -8,6 +8,7 @@ mod seeds;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -130,7 +131,7 @@ pub(crate) fn start(
     let candidates = listener.candidates();
     let port = candidates.first().map_or(wanted.port, std::net::SocketAddr::port);
     let address = wanted.advertise.clone().unwrap_or_else(|| format!("{}:{port}", name.host()));
-    let life = u32::try_from(clock.wall_ms() / 1000).unwrap_or(u32::MAX);
+    let life = next_life(u32::try_from(clock.wall_ms() / 1000).unwrap_or(u32::MAX));
     let own = PeerIdentity { name, data_id: own_id(dir, &*random)?, life, versions: VERSIONS };
     let seeds = seeds::count(wanted, &address);
     tracing::info!(node = %own.name, %address, seeds = %wanted.all_seeds().join(","), secret = %place, "links to other nodes");
@@ -149,6 +150,14 @@ pub(crate) fn start(
     })?;
     cluster.start(links.clone())?;
     Ok(Some(Joined { cluster, links }))
+}
+
+/// Later than all earlier lives of this process: a broker may be closed and opened within a second.
+fn next_life(now_s: u32) -> u32 {
+    static LATEST: AtomicU32 = AtomicU32::new(0);
+    let after = |latest: u32| now_s.max(latest.saturating_add(1));
+    let before = LATEST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |latest| Some(after(latest)));
+    before.map_or(now_s, after)
 }
 
 fn own_id(data_dir: &Path, random: &dyn Random) -> anyhow::Result<broker::cluster::peers::DataId> {

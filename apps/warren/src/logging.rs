@@ -6,11 +6,11 @@
 use crate::config::{ConsoleLog, ExchangeLog, FileLog, LogOptions, Switch};
 use broker::LogExchange;
 use management::Journal;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::filter::EnvFilter;
@@ -204,12 +204,11 @@ pub fn set_level(name: &str) -> Result<(), String> {
 }
 
 /// Where lines are published, once a broker runs.
-static EXCHANGE: OnceLock<LogExchange> = OnceLock::new();
+static EXCHANGE: RwLock<Option<LogExchange>> = RwLock::new(None);
 
-/// From now on lines are published on this exchange, if the options of [`init`] ask for it. Only the first one counts.
-pub fn publish_on(exchange: LogExchange) {
-    // A second broker in a process has no log of its own.
-    let _first = EXCHANGE.set(exchange);
+/// From now on lines are published on this exchange, if the options of [`init`] ask for it; on none while the broker is stopped.
+pub fn publish_on(exchange: Option<LogExchange>) {
+    *EXCHANGE.write() = exchange;
 }
 
 /// The last lines, for the web UI.
@@ -290,7 +289,8 @@ impl<'a> MakeWriter<'a> for Published {
 impl io::Write for PublishedLine {
     /// Lines come whole.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if let Some(exchange) = EXCHANGE.get() {
+        let exchange = EXCHANGE.read().clone();
+        if let Some(exchange) = exchange {
             exchange.say(self.0, line);
         }
         Ok(line.len())

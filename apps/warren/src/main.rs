@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use platform::profile::WatchedAllocator;
 use platform::{Random, RealRandom};
 use warren::cli::{self, Command, ConfigArgs, ServerArgs};
-use warren::{config, ctl, diag, logging, server};
+use warren::{config, ctl, diag, lives, logging};
 
 /// Looks at one allocation in many while `profile heap` is on.
 #[global_allocator]
@@ -50,7 +50,7 @@ fn serve(args: &ServerArgs) -> anyhow::Result<()> {
     for notice in &options.notices {
         tracing::warn!("{notice}");
     }
-    server::run(&options)
+    lives::run(&options)
 }
 
 fn print_or_check(args: &ConfigArgs) -> anyhow::Result<()> {

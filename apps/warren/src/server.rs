@@ -1,4 +1,4 @@
-//! `warren server`: opens the broker, listens, waits for a signal, closes in order.
+//! One life of the broker: opens it, listens, waits until something ends it, closes in order.
 
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
@@ -12,8 +12,7 @@ use broker::cluster::NodeName;
 use broker::{Broker, BrokerOptions, CloseReason, DefaultObjects, SilentExchange, StartError};
 use management::http::HttpListener;
 use management::{
-    ControlSocket, HTTPS_PROTOCOL, Node, NodeListener, PROMETHEUS_PROTOCOL, PROMETHEUS_TLS_PROTOCOL,
-    SOCKET_NAME, StartImport,
+    Asked, HTTPS_PROTOCOL, Node, NodeListener, PROMETHEUS_PROTOCOL, PROMETHEUS_TLS_PROTOCOL, StartImport,
 };
 use net::{Endpoint, Gate, Listener, ListenerOptions};
 use platform::profile::{HUGE_BYTES_MIN, has_huge_pieces};
@@ -22,39 +21,26 @@ use profiles::Continuous;
 use protocols::amqp091::{self, GlobalQos, Settings};
 use protocols::{AmqpDoor, Anonymous, Mechanism, amqp10};
 use shovel::Shovels;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use crate::cluster::Joined;
 use crate::config::{self, AccessOptions, Durability, NodeOptions, Options, Permit, Switch};
+use crate::lives::Process;
 use crate::names::leave_name;
-use crate::pid_file::PidFile;
+use crate::signals::Signals;
 use crate::tls::Certificates;
 use crate::{cluster, http, logging, mqtt, node, prometheus, readiness, start_lines, stream};
 
 /// How long clients may take to answer connection.close when the server stops, and the logs to close after that.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long control commands that run at the end may take to finish.
-const COMMANDS_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Runs a broker until SIGTERM or SIGINT.
-pub fn run(options: &Options) -> anyhow::Result<()> {
-    let began = Instant::now();
-    start_lines::starting(options);
-    let _pid_file = PidFile::write_if_wanted()?;
-    platform::memory::merge_freed_at_once();
-    tracing::info!(limit = platform::open_files::allow_most(), "open files, connections included");
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_name("edge")
-        .on_thread_start(platform::profile::register_thread)
-        .on_thread_park(net::thread_sleeps)
-        .build()?;
-    let served = runtime.block_on(serve(options, began));
-    // A control command may still wait for a log that has ended; nobody waits for the command any more.
-    runtime.shutdown_timeout(COMMANDS_TIMEOUT);
-    served
+/// What has ended a broker.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// Whatever ends the process.
+    Process,
+    /// An order that it had to be closed for.
+    Order(Asked),
 }
 
 fn warn_of_open(dir: &Path) {
@@ -77,47 +63,77 @@ fn warn_of_other_users(broker: &Broker, access: &AccessOptions) {
     }
 }
 
-async fn serve(options: &Options, began: Instant) -> anyhow::Result<()> {
+/// Opens the broker, tells that it is ready, and closes it in order when a signal or an operator ends it.
+///
+/// # Errors
+/// It cannot be opened, or cannot listen; or its files cannot be closed.
+pub(crate) async fn serve(process: &mut Process, began: Instant) -> anyhow::Result<Ended> {
+    let options = process.options.clone();
     let dir = &options.node.data_dir;
     let name = cluster::node_name(&options.cluster)?;
     management::set_node_name(name.as_str());
-    let certificates = Certificates::read(options)?;
+    let certificates = Certificates::read(&options)?;
     let definitions = crate::definitions::read(&options.node)?;
-    let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
-    let random: Arc<dyn Random> = Arc::new(RealRandom);
-    let joined = cluster::start(options, clock.clone(), random.clone())?.map(Arc::new);
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let broker = tokio::select! {
-        opened = open(dir, broker_options(options, &name), joined.clone()) => opened?,
-        () = either(&mut terminate, &mut interrupt), if joined.is_some() => stop_at_once("a signal came before the node was ready"),
+    let around =
+        Around { options: &options, clock: Arc::new(RealClock::new()), random: Arc::new(RealRandom), began };
+    let joined = cluster::start(&options, around.clock.clone(), around.random.clone())?.map(Arc::new);
+    let mut signals = Signals::new()?;
+    let opened = tokio::select! {
+        opened = open(dir, broker_options(&options, &name), joined.clone()) => opened,
+        () = signals.come(), if joined.is_some() => stop_at_once("a signal came before the node was ready"),
+    };
+    let broker = match opened {
+        Ok(broker) => broker,
+        Err(error) => {
+            leave(joined).await;
+            return Err(error);
+        }
     };
     warn_of_open(dir);
     start_lines::limits(&broker);
-    let broker = prepare(broker, definitions, options.node.cluster_name.clone()).await?;
-    warn_of_other_users(&broker, &options.access);
+    let ended = match prepare(&broker, definitions, options.node.cluster_name.clone()).await {
+        Ok(()) => attend(process, &broker, joined.as_deref(), (&around, &certificates), &mut signals).await,
+        Err(error) => Err(error),
+    };
+    logging::publish_on(None);
+    profiles::forget_history();
+    let closed = close(broker, joined, &mut signals).await;
+    ended.and_then(|ended| closed.map(|()| ended))
+}
+
+/// Lets clients in until something ends that.
+async fn attend(
+    process: &mut Process,
+    broker: &Broker,
+    joined: Option<&Joined>,
+    (around, certificates): (&Around<'_>, &Certificates),
+    signals: &mut Signals,
+) -> anyhow::Result<Ended> {
+    let Around { options, clock, random, began } = around;
+    warn_of_other_users(broker, &options.access);
     broker.read_parameters_with(management::value_of_event);
-    let settings = Arc::new(settings(options, &broker));
-    profile(&broker, &options.node);
-    let doors = doors(options, &broker, &settings);
-    let welcome = Welcome { options, clock: &clock, random: &random };
+    let settings = Arc::new(settings(options, broker));
+    profile(broker, &options.node);
+    let doors = doors(options, broker, &settings);
     let (mut gates, mut accepting) = (Vec::new(), Vec::new());
     let mut clients = Accepting { gates: &mut gates, tasks: &mut accepting };
-    let addresses = welcome.clients(entrances(options, &certificates), &doors, &mut clients)?;
-    let door = mqtt::door(options, &broker, &clock);
-    let mqtt = welcome.clients(mqtt::entrances(options, &certificates), &door, &mut clients)?;
-    let door = stream::door(options, &broker, &settings);
-    let streams = welcome.clients(stream::entrances(options, &certificates), &door, &mut clients)?;
+    let addresses = around.clients(entrances(options, certificates), &doors, &mut clients)?;
+    let door = mqtt::door(options, broker, clock);
+    let mqtt = around.clients(mqtt::entrances(options, certificates), &door, &mut clients)?;
+    let door = stream::door(options, broker, &settings);
+    let streams = around.clients(stream::entrances(options, certificates), &door, &mut clients)?;
     let https = http::bind_encrypted(&options.management.tls, certificates.management.as_ref())?;
     let (http, http_address) = http::bind(&options.management)?.unzip();
     // Before the ready line: scripts go on with `warren ctl`.
     let mut node = node::describe(options, &addresses, gates, http_address);
+    node.stop = process.application.stop();
     node.listeners.extend(mqtt.iter().map(mqtt::shown));
     node.listeners.extend(streams.iter().map(stream::shown));
-    node::show_links(&mut node, joined.as_deref());
-    let shovels = crate::shovels::start(&broker, &settings, &options.shovels, clock.clone(), random.clone());
+    node::show_links(&mut node, joined);
+    let shovels = crate::shovels::start(broker, &settings, &options.shovels, clock.clone(), random.clone());
     node.shovels = Some(shovels.clone());
     node.certificates = certificates.all().cloned().collect();
-    accepting.append(&mut serve_metrics(options, &certificates, &broker, &mut node)?);
+    accepting.append(&mut serve_metrics(options, certificates, broker, &mut node)?);
     let (https, https_address) = https.unzip();
     if let Some(address) = https_address {
         let purpose = "HTTP API over TLS (HTTPS)";
@@ -128,32 +144,38 @@ async fn serve(options: &Options, began: Instant) -> anyhow::Result<()> {
         let serving = http::serve(listeners, broker.clone(), node.clone(), options.management.clone());
         accepting.push(tokio::spawn(serving));
     }
-    accepting.push(tokio::spawn(certificates.watch(broker.clone())));
-    let stop = node.stop.clone();
+    accepting.push(tokio::spawn(certificates.clone().watch(broker.clone())));
+    let dir = &options.node.data_dir;
+    let name = cluster::node_name(&options.cluster)?;
     leave_name(dir, cluster::told_name(&options.cluster, &name));
-    start_lines::complete(&node, began);
-    let control = ControlSocket::bind(&dir.join(SOCKET_NAME))
-        .map(|socket| tokio::spawn(socket.serve(broker.clone(), node)));
+    start_lines::complete(&node, *began);
+    let stop = node.stop.clone();
+    process.application.opened(broker.clone(), node);
     announce(&addresses, [&mqtt, &streams], http_address, https_address, options)?;
-    tokio::select! {
-        () = either(&mut terminate, &mut interrupt) => {}
-        () = stop_asked(control) => {}
-        () = stop.notified() => {}
-    }
+    process.ready(dir);
+    let ended = tokio::select! {
+        () = signals.come() => Ended::Process,
+        () = stop.notified() => Ended::Process,
+        asked = process.closing_order() => Ended::Order(asked),
+    };
     tracing::info!("stopping: closing connections");
+    process.application.closed();
     accepting.iter().for_each(JoinHandle::abort);
-    end(&shovels, &mut terminate, &mut interrupt).await;
-    drain(&broker, &mut terminate, &mut interrupt).await;
-    close(broker, joined, &mut terminate, &mut interrupt).await
+    end(&shovels, signals).await;
+    drain(broker, signals).await;
+    Ok(ended)
+}
+
+/// Ends what was begun for the links of a broker that did not open.
+async fn leave(joined: Option<Arc<Joined>>) {
+    let Some(joined) = joined else { return };
+    joined.leave().await;
+    // It fails when the runtime ends, and then nobody waits.
+    let _ended = tokio::task::spawn_blocking(move || joined.stop()).await;
 }
 
 /// Tells the other nodes and closes the logs; a second signal or ten seconds end the process without it.
-async fn close(
-    broker: Broker,
-    joined: Option<Arc<Joined>>,
-    terminate: &mut Signal,
-    interrupt: &mut Signal,
-) -> anyhow::Result<()> {
+async fn close(broker: Broker, joined: Option<Arc<Joined>>, signals: &mut Signals) -> anyhow::Result<()> {
     if let Some(joined) = &joined {
         joined.leave().await;
     }
@@ -166,7 +188,7 @@ async fn close(
     tokio::select! {
         closed = closing => closed.context("shutting down")?,
         () = tokio::time::sleep(DRAIN_TIMEOUT) => stop_at_once("the logs could not be closed in time"),
-        () = either(terminate, interrupt) => stop_at_once("another signal has come"),
+        () = signals.come() => stop_at_once("another signal has come"),
     }
     tracing::info!("stopped");
     Ok(())
@@ -184,11 +206,12 @@ async fn open(dir: &Path, options: BrokerOptions, joined: Option<Arc<Joined>>) -
     opened.map_err(|error| cannot_open(dir, &error))
 }
 
-/// Binds listeners of clients and accepts on them.
-struct Welcome<'a> {
+/// What a broker is opened with.
+struct Around<'a> {
     options: &'a Options,
-    clock: &'a Arc<dyn Clock>,
-    random: &'a Arc<dyn Random>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    began: Instant,
 }
 
 /// The handle that closes listeners and their tasks.
@@ -197,8 +220,8 @@ struct Accepting<'a> {
     tasks: &'a mut Vec<JoinHandle<()>>,
 }
 
-impl Welcome<'_> {
-    /// The listeners of one protocol.
+impl Around<'_> {
+    /// Binds the listeners of one protocol and accepts on them.
     fn clients<D: protocols::Door + Clone>(
         &self,
         entrances: Vec<(config::Listener, Endpoint)>,
@@ -293,25 +316,24 @@ fn listener_options(tcp: &config::TcpOptions) -> ListenerOptions {
 
 /// What is recorded and imported before anybody can connect.
 async fn prepare(
-    broker: Broker,
+    broker: &Broker,
     definitions: Option<StartImport>,
     name: Option<String>,
-) -> anyhow::Result<Broker> {
+) -> anyhow::Result<()> {
+    let broker = broker.clone();
     let prepared = tokio::task::spawn_blocking(move || {
         let done = definitions
             .map_or(Ok(Vec::new()), |start| management::import_at_start(&broker, &start))
             .and_then(|skipped| management::name_cluster(&broker, name.as_deref()).map(|()| skipped));
-        if done.is_err() {
-            broker.shutdown();
-        } else {
+        if done.is_ok() {
             announce_itself(&broker);
         }
-        done.map(|skipped| (broker, skipped))
+        done
     });
-    let (broker, skipped) =
+    let skipped =
         prepared.await?.map_err(|problem| anyhow::anyhow!("cannot import definitions: {problem}"))?;
     skipped.iter().for_each(|line| tracing::warn!("{line}"));
-    Ok(broker)
+    Ok(())
 }
 
 /// Begins the history of profiles, if it is to be kept from the start.
@@ -330,7 +352,7 @@ fn announce_itself(broker: &Broker) {
         tracing::warn!(?refused, "no exchange of events");
     }
     match broker.declare_log_exchange() {
-        Ok(exchange) => exchange.into_iter().for_each(logging::publish_on),
+        Ok(exchange) => logging::publish_on(exchange),
         Err(refused) => tracing::warn!(?refused, "no exchange of log lines"),
     }
     for SilentExchange { vhost, exchange, bindings, key } in broker.silent_exchanges() {
@@ -436,27 +458,6 @@ fn login(options: &Options) -> String {
     if is_public { "guest:guest".into() } else { access.default_user.clone() }
 }
 
-/// Returns when an operator asks the server to stop; a control socket that fails leaves the server running.
-async fn stop_asked(control: std::io::Result<JoinHandle<std::io::Result<()>>>) {
-    let answered = match control {
-        Ok(serving) => serving.await,
-        Err(error) => Ok(Err(error)),
-    };
-    match answered {
-        Ok(Ok(())) => return,
-        Ok(Err(error)) => tracing::warn!(%error, "no control socket: `warren ctl` cannot reach this server"),
-        Err(error) => tracing::error!(%error, "the control socket has failed"),
-    }
-    std::future::pending::<()>().await;
-}
-
-async fn either(terminate: &mut Signal, interrupt: &mut Signal) {
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-}
-
 /// Ends the process without waiting for anything: what is durable stays so, as after a kill.
 fn stop_at_once(why: &str) -> ! {
     tracing::warn!("stopping at once: {why}");
@@ -464,16 +465,16 @@ fn stop_at_once(why: &str) -> ! {
 }
 
 /// Shovels settle what is on their way; a second signal or ten seconds end the wait.
-async fn end(shovels: &Shovels, terminate: &mut Signal, interrupt: &mut Signal) {
+async fn end(shovels: &Shovels, signals: &mut Signals) {
     tokio::select! {
         () = shovels.stop() => {}
         () = tokio::time::sleep(DRAIN_TIMEOUT) => tracing::warn!("some shovels did not end; stopping without them"),
-        () = either(terminate, interrupt) => tracing::warn!("second signal: stopping without shovels"),
+        () = signals.come() => tracing::warn!("second signal: stopping without shovels"),
     }
 }
 
 /// Closes all connections with 320; a second signal or ten seconds end the wait.
-async fn drain(broker: &Broker, terminate: &mut Signal, interrupt: &mut Signal) {
+async fn drain(broker: &Broker, signals: &mut Signals) {
     broker.close_all_connections(&CloseReason::Shutdown);
     let gone = async {
         while broker.connections().count() > 0 {
@@ -483,7 +484,7 @@ async fn drain(broker: &Broker, terminate: &mut Signal, interrupt: &mut Signal) 
     tokio::select! {
         () = gone => {}
         () = tokio::time::sleep(DRAIN_TIMEOUT) => tracing::warn!("some clients did not answer; stopping without them"),
-        () = either(terminate, interrupt) => tracing::warn!("second signal: stopping at once"),
+        () = signals.come() => tracing::warn!("second signal: stopping at once"),
     }
 }
 

@@ -53,8 +53,8 @@ pub(crate) struct Inner {
     pub(crate) long_changes: LongChanges,
     pub(crate) connection_ids: ConnectionIds,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
-    /// In a cluster, whoever has the replica has the lock.
-    pub(crate) _lock: Option<DataDirLock>,
+    /// Given back when all files are closed. In a cluster, whoever has the replica has the lock.
+    pub(crate) lock: Mutex<Option<DataDirLock>>,
 }
 
 /// Why a data directory cannot be opened.
@@ -411,5 +411,6 @@ impl Broker {
         }
         self.0.writer.lock().close();
         self.0.abandon();
+        drop(self.0.lock.lock().take());
     }
 }

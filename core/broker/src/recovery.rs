@@ -155,7 +155,7 @@ fn recover(
         long_changes: LongChanges::default(),
         connection_ids: ConnectionIds::new(own_node, life),
         threads: Mutex::default(),
-        _lock: lock,
+        lock: Mutex::new(lock),
     });
     let is_first = inner.services.control.set(Arc::downgrade(&inner)).is_ok();
     assert!(is_first, "services belong to one broker");

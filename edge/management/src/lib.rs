@@ -15,6 +15,7 @@ pub mod http;
 pub mod prometheus;
 mod resources;
 
+pub use ctl::application::{Application, Asked, Order, Orders};
 pub use ctl::client::{CallError, NotAllowed, call};
 pub use ctl::format::{Format, Headers, render};
 pub use ctl::listed::{ListedColumns, columns_of};

@@ -41,7 +41,9 @@ pub use heap::{HeapWatch, heap, watch_heap};
 pub use page::{PATHS, Page, SVG, page};
 pub use pprof::pprof;
 pub use raw::ProfileError;
-pub use recorder::{Continuous, CpuRequest, SECONDS_MAX, continuous, cpu, history, set_continuous};
+pub use recorder::{
+    Continuous, CpuRequest, SECONDS_MAX, continuous, cpu, forget_history, history, set_continuous,
+};
 pub use report::{Frame, Profile, Stack, Unit, Watched, turn};
 pub use threads::{ThreadTimes, threads};
 pub use tree::Node;

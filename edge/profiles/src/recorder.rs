@@ -228,6 +228,14 @@ pub fn set_continuous(broker: &Broker, to: Continuous) -> Result<(), ProfileErro
     recorder.follow()
 }
 
+/// Keeps no history any more, and holds no broker: it is about to be closed.
+pub fn forget_history() {
+    let mut recorder = RECORDER.lock();
+    recorder.history = None;
+    // What is left asks nobody for samples, so nothing can be refused.
+    let _followed = recorder.follow();
+}
+
 /// Whether a history is kept, and how many minutes there are.
 pub fn continuous() -> (Continuous, usize) {
     match &RECORDER.lock().history {

@@ -228,6 +228,11 @@ fn of_node(request: &Request, timeout: Duration) -> Option<String> {
             timeout.as_millis()
         ),
         "status" => format!("Status of node {node} ..."),
+        "stop_app" => format!("Stopping rabbit application on node {node} ..."),
+        "start_app" => format!("Starting node {node} ..."),
+        "reset" => format!("Resetting node {node} ..."),
+        "force_reset" => format!("Forcefully resetting node {node} ..."),
+        "join_cluster" => format!("Clustering node {node} with {first}"),
         "alarms" => format!("Asking node {node} to report any known resource alarms ..."),
         "check_alarms" | "check_local_alarms" => {
             format!("Asking node {node} to report any local resource alarms ...")

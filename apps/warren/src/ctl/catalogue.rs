@@ -47,21 +47,10 @@ const ABSENT: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "a node is a cluster of its own and cannot join another yet",
-        &[
-            "join_cluster",
-            "force_boot",
-            "force_standalone_khepri_boot",
-            "rename_cluster_node",
-            "update_cluster_nodes",
-        ],
+        "a node keeps its name and knows the others by their links",
+        &["rename_cluster_node", "update_cluster_nodes"],
     ),
-    (
-        "it needs a node that is stopped, and here node and process are one: `stop` it, and delete or move its data directory; \
-         the next start makes a new one, and what `export_definitions` wrote before can be imported there",
-        &["reset", "force_reset"],
-    ),
-    ("the node and its process are one: use `stop`, and start the process again", &["start_app", "stop_app"]),
+    ("`force_boot` does it", &["force_standalone_khepri_boot"]),
     ("`cipher_suites` lists what there is", &["list_ciphers", "list_hashes"]),
     ("disk space is always watched", &["deactivate_free_disk_space_monitoring"]),
     ("messages are not intercepted", &["list_channel_interceptors", "set_channel_interceptor_priorities"]),

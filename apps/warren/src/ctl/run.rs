@@ -18,6 +18,9 @@ use super::{Called, catalogue, completing, documents, following, guide, local, o
 /// How every refusal of arguments begins.
 const INVALID: &str = "Error (argument validation): ";
 
+/// How refusals begin that the state of the node is the reason of.
+const REQUIRES: &str = "Error: this command requires ";
+
 /// Longest wait for an answer when nothing else is asked for, ...
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -166,7 +169,7 @@ fn finish(
     target: Option<&Path>,
     mut banner: Option<String>,
 ) -> anyhow::Result<Result<(), Failure>> {
-    let invalid = matches!(&answer, Answer::Failed(failure) if failure.error.starts_with(INVALID));
+    let invalid = matches!(&answer, Answer::Failed(failure) if is_misplaced(&failure.error));
     if !invalid {
         announce(&mut banner)?;
     }
@@ -203,6 +206,10 @@ fn wait_for_start(arguments: &Arguments, server: &Server) -> Result<(), Failure>
         _ => waiting::for_start(server, timeout),
     };
     match waited {
+        Ok(()) if command == "await_startup" => match waiting::for_application(server, timeout)? {
+            true => Ok(()),
+            false => Err(timed_out(command, timeout)),
+        },
         Ok(()) => Ok(()),
         Err(None) => Err(timed_out(command, timeout)),
         Err(Some(error)) => Err(server.unanswered(command, &error, timeout)),
@@ -291,10 +298,15 @@ fn say(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whether a command was not even tried.
+fn is_misplaced(refusal: &str) -> bool {
+    refusal.starts_with(INVALID) || refusal.starts_with(REQUIRES)
+}
+
 /// Prints a refusal; where the arguments are to blame, with the line that was given and how it should look.
 fn fail(called: Called, command: &str, line: &str, failure: &Failure) -> anyhow::Result<ExitCode> {
     let mut text = failure.error.clone();
-    if text.starts_with(INVALID) {
+    if is_misplaced(&text) {
         text.truncate(text.trim_end_matches('\n').len());
         text.push_str(&format!("\nArguments given:\n\t{line}"));
         if let Some(entry) = catalogue::find(command) {

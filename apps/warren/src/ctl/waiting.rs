@@ -82,6 +82,9 @@ impl Waited {
             }
         }
         tell(format!("Waiting for applications 'rabbit_and_plugins' to start on node '{NODE_NAME}'"));
+        if !until(end.saturating_duration_since(Instant::now()), || says(server, "is_running")) {
+            return Ok(None);
+        }
         tell(format!("Applications 'rabbit_and_plugins' are running on node '{NODE_NAME}'"));
         Ok(Some(()))
     }
@@ -135,6 +138,30 @@ pub(super) fn for_start(server: &Server, timeout: Duration) -> Result<(), Option
     match last {
         None if answered => Ok(()),
         error => Err(error),
+    }
+}
+
+/// Whether the node answers a question with yes.
+fn says(server: &Server, question: &str) -> bool {
+    let request = Request { command: question.into(), ..Request::default() };
+    matches!(server.call(&request, ATTEMPT), Ok(Answer::Facts { json, .. }) if json["result"] == true)
+}
+
+/// Waits until the broker of a server that answers has started; false when it does not in time.
+///
+/// # Errors
+/// It is stopped: nobody starts it.
+pub(super) fn for_application(server: &Server, timeout: Duration) -> Result<bool, Failure> {
+    let mut is_stopped = false;
+    let is_over = until(timeout, || {
+        // It may have started between the first two questions.
+        is_stopped =
+            !says(server, "is_running") && !says(server, "is_booting") && !says(server, "is_running");
+        is_stopped || says(server, "is_running")
+    });
+    match is_stopped {
+        true => Err(Failure::new(Exit::UNAVAILABLE, "Error:\nrabbit_is_not_running")),
+        false => Ok(is_over),
     }
 }
 

@@ -11,6 +11,7 @@
 
 pub(crate) mod access;
 pub(crate) mod alarms;
+pub(crate) mod application;
 pub(crate) mod client;
 pub(crate) mod columns;
 pub(crate) mod commands;

@@ -83,7 +83,7 @@ fn running(request: &Request) -> Answer {
     Answer::facts(text, json)
 }
 
-fn booting() -> Answer {
+pub(crate) fn booting() -> Answer {
     let text = format!(
         "RabbitMQ on node {NODE_NAME} is fully booted (check with is_running), stopped or has not started booting yet"
     );

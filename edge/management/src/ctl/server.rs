@@ -6,17 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::Broker;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
+use crate::ctl::application::{self, Application};
 use crate::ctl::protocol::{
     Answer, DEFINITIONS_BYTES_MAX, DOCUMENT_BYTES_MIN, DocumentFollows, Exit, Failure, LINE_BYTES_MAX,
     Received, Request,
 };
 use crate::ctl::table;
-use crate::resources::node::Node;
 
 /// Name of the socket in the data directory.
 pub const SOCKET_NAME: &str = "ctl.sock";
@@ -44,25 +43,21 @@ impl ControlSocket {
         bind(socket).map(Self)
     }
 
-    /// Answers commands until one of them, or one over HTTP, asks the server to stop ([`Node::stop`]): then it returns `Ok`.
+    /// Answers commands until it is dropped, whether the broker runs or not. One that ends the process is told to
+    /// [`Application::stop`] after its answer.
     ///
     /// # Errors
     /// None today; a failed accept is tried again.
-    pub async fn serve(self, broker: Broker, node: Node) -> io::Result<()> {
-        serve(self.0, broker, node).await
+    pub async fn serve(self, application: Arc<Application>) -> io::Result<()> {
+        serve(self.0, application).await
     }
 }
 
-async fn serve(listener: UnixListener, broker: Broker, node: Node) -> io::Result<()> {
+async fn serve(listener: UnixListener, application: Arc<Application>) -> io::Result<()> {
     let slots = Arc::new(Semaphore::new(COMMANDS_MAX));
-    let node = Arc::new(node);
     loop {
         let slot = slots.clone().acquire_owned().await.map_err(io::Error::other)?;
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = node.stop.notified() => return Ok(()),
-        };
-        let stream = match accepted {
+        let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
                 tracing::warn!(%error, "the control socket could not accept");
@@ -70,9 +65,9 @@ async fn serve(listener: UnixListener, broker: Broker, node: Node) -> io::Result
                 continue;
             }
         };
-        let (broker, node) = (broker.clone(), node.clone());
+        let application = application.clone();
         tokio::spawn(async move {
-            if let Err(error) = serve_one(stream, broker, node).await {
+            if let Err(error) = serve_one(stream, &application).await {
                 tracing::debug!(%error, "a control client went away");
             }
             drop(slot);
@@ -94,7 +89,7 @@ fn bind(socket: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-async fn serve_one(mut stream: UnixStream, broker: Broker, node: Arc<Node>) -> io::Result<()> {
+async fn serve_one(mut stream: UnixStream, application: &Application) -> io::Result<()> {
     let request = match read_request(&mut stream).await? {
         Ok(request) => request,
         Err(problem) => {
@@ -103,22 +98,34 @@ async fn serve_one(mut stream: UnixStream, broker: Broker, node: Arc<Node>) -> i
         }
     };
     let stopping = table::ends_the_server(&request);
-    let stop = node.stop.clone();
+    let reply = reply_to(request, application).await;
+    let stopping = stopping && matches!(reply, Answer::Done { .. });
+    answer(&mut stream, &reply).await?;
+    if stopping {
+        tracing::info!("stopping: asked by the control socket");
+        application.stop().notify_one();
+    }
+    Ok(())
+}
+
+/// Orders go to the server, all other commands to the broker that runs.
+async fn reply_to(request: Request, application: &Application) -> Answer {
+    if let Some(order) = application::order_of(&request) {
+        let done = match order {
+            Ok(order) => application.order(order).await,
+            Err(failure) => Err(failure),
+        };
+        return done.unwrap_or_else(Answer::Failed);
+    }
+    let Some((broker, node)) = application.running() else { return application.run_stopped(&request) };
     let run = tokio::task::spawn_blocking(move || table::run(&broker, &node, &request));
-    let reply = run.await.unwrap_or_else(|error| {
+    run.await.unwrap_or_else(|error| {
         if error.is_cancelled() {
             return Answer::Failed(Failure::new(Exit::UNAVAILABLE, "Error:\nThe node is stopping"));
         }
         tracing::error!(%error, "a control command has failed");
         Answer::Failed(Failure::new(Exit::SOFTWARE, "Error: the command has failed; see the server's log"))
-    });
-    let stopping = stopping && matches!(reply, Answer::Done { .. });
-    answer(&mut stream, &reply).await?;
-    if stopping {
-        tracing::info!("stopping: asked by the control socket");
-        stop.notify_one();
-    }
-    Ok(())
+    })
 }
 
 /// Reads a line and the document that may follow it; the inner error says what is wrong with the line.
@@ -165,7 +172,7 @@ async fn answer(stream: &mut UnixStream, answer: &Answer) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::ctl::client::{CallError, call};
-    use broker::BrokerOptions;
+    use broker::{Broker, BrokerOptions};
 
     fn request(line: &[&str]) -> Request {
         let mut words = line.iter().map(|word| (*word).to_owned());
@@ -178,16 +185,19 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let socket = folder.join(SOCKET_NAME);
         let requests: Vec<Request> = commands.iter().map(|line| request(line)).collect();
-        let (answers, served) = runtime.block_on(async {
+        let (application, _orders) = Application::new();
+        application.opened(broker.clone(), crate::resources::node::tests::sample());
+        let answers = runtime.block_on(async {
             let control = ControlSocket::bind(&socket).unwrap();
-            let serving =
-                tokio::spawn(control.serve(broker.clone(), crate::resources::node::tests::sample()));
+            let serving = tokio::spawn(control.serve(application.clone()));
             let calling = tokio::task::spawn_blocking(move || {
                 requests.iter().map(|request| call(&socket, request, None).unwrap()).collect()
             });
-            (calling.await.unwrap(), serving.await.unwrap())
+            let answers = calling.await.unwrap();
+            application.stop().notified().await;
+            serving.abort();
+            answers
         });
-        served.unwrap();
         broker.shutdown();
         answers
     }

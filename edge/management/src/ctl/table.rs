@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use broker::{Broker, Tracing};
 
 use super::{
-    access, alarms, connections, delayed, delivery, events, hints, limits, maintenance, node, parameters,
-    plugins, policies, profile, queues, quorum, report, routes, shovels, stages, streams, topology, upkeep,
-    vhosts,
+    access, alarms, application, connections, delayed, delivery, events, hints, limits, maintenance, node,
+    parameters, plugins, policies, profile, queues, quorum, report, routes, shovels, stages, streams,
+    topology, upkeep, vhosts,
 };
 use crate::ctl::commands::{Call, Commands, Run};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
@@ -16,7 +16,7 @@ use crate::definitions::export;
 use crate::resources::node::Node;
 
 /// All commands, by those who have them.
-const TABLES: [Commands; 8] = [
+const TABLES: [Commands; 9] = [
     OTHERS,
     OF_VHOSTS,
     node::COMMANDS,
@@ -25,6 +25,7 @@ const TABLES: [Commands; 8] = [
     plugins::COMMANDS,
     shovels::COMMANDS,
     quorum::COMMANDS,
+    application::COMMANDS,
 ];
 
 static BY_NAME: LazyLock<HashMap<&'static str, Run>> =

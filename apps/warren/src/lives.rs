@@ -1,0 +1,192 @@
+//! The lives of the broker within one process: it is opened at the start, and closed and opened again when an operator asks for that
+//! (`stop_app`, `start_app`, `reset`). Between two lives only the control socket answers.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use management::{Application, Asked, ControlSocket, Exit, Failure, Order, Orders, SOCKET_NAME};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::config::Options;
+use crate::pid_file::PidFile;
+use crate::server::{self, Ended};
+use crate::signals::Signals;
+use crate::{emptying, start_lines};
+
+/// How long tasks of a closed broker, and commands that run at the end, may take to finish.
+const TASKS_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The process around the broker.
+pub(crate) struct Process {
+    /// What a person has decided.
+    pub(crate) options: Options,
+    /// The broker that runs, for the control socket.
+    pub(crate) application: Arc<Application>,
+    orders: Orders,
+    /// Who waits until the broker runs.
+    waiting: Option<Asked>,
+    control: Runtime,
+    has_socket: bool,
+}
+
+/// What comes after a life.
+enum Next {
+    Open,
+    Wait,
+    End,
+}
+
+/// Runs a broker until SIGTERM or SIGINT.
+///
+/// # Errors
+/// The first start fails, or files cannot be closed.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let began = Instant::now();
+    start_lines::starting(options);
+    let _pid_file = PidFile::write_if_wanted()?;
+    platform::memory::merge_freed_at_once();
+    tracing::info!(limit = platform::open_files::allow_most(), "open files, connections included");
+    let control = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .thread_name("control")
+        .on_thread_start(platform::profile::register_thread)
+        .build()?;
+    let (application, orders) = Application::new();
+    let mut process =
+        Process { options: options.clone(), application, orders, waiting: None, control, has_socket: false };
+    let lived = process.live(began);
+    // A control command may still wait for a log that has ended; nobody waits for the command any more.
+    process.control.shutdown_timeout(TASKS_TIMEOUT);
+    lived
+}
+
+impl Process {
+    fn live(&mut self, mut began: Instant) -> anyhow::Result<()> {
+        emptying::go_on(&self.options.node.data_dir)?;
+        let mut is_first = true;
+        loop {
+            let ended = self.one_life(began);
+            let next = match ended {
+                Ok(Ended::Process) => Next::End,
+                Ok(Ended::Order(asked)) => self.obey(asked),
+                Err(error) if is_first => return Err(error),
+                Err(error) => self.start_failed(&error),
+            };
+            is_first = false;
+            let open = match next {
+                Next::Open => true,
+                Next::Wait => self.wait(),
+                Next::End => false,
+            };
+            if !open {
+                return Ok(());
+            }
+            began = Instant::now();
+        }
+    }
+
+    /// Opens the broker, and runs it until something ends it.
+    fn one_life(&mut self, began: Instant) -> anyhow::Result<Ended> {
+        let runtime = Builder::new_multi_thread()
+            .enable_all()
+            .thread_name("edge")
+            .on_thread_start(platform::profile::register_thread)
+            .on_thread_park(net::thread_sleeps)
+            .build()?;
+        self.application.opening();
+        let ended = runtime.block_on(server::serve(self, began));
+        self.application.closed();
+        runtime.shutdown_timeout(TASKS_TIMEOUT);
+        ended
+    }
+
+    /// The broker runs: commands are answered, and whoever waited for it is told.
+    pub(crate) fn ready(&mut self, dir: &Path) {
+        if !self.has_socket {
+            let _inside = self.control.enter();
+            match ControlSocket::bind(&dir.join(SOCKET_NAME)) {
+                Ok(socket) => drop(self.control.spawn(socket.serve(self.application.clone()))),
+                Err(error) => {
+                    tracing::warn!(%error, "no control socket: `warren ctl` cannot reach this server");
+                }
+            }
+            self.has_socket = true;
+        }
+        if let Some(asked) = self.waiting.take() {
+            asked.answer(Ok(()));
+        }
+    }
+
+    /// The next order that the running broker has to be closed for.
+    pub(crate) async fn closing_order(&mut self) -> Asked {
+        loop {
+            match self.orders.recv().await {
+                Some(asked) if asked.order == Order::Start => asked.answer(Ok(())),
+                Some(asked) => return asked,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Does what the broker was closed for, or what it had to be closed for before.
+    fn obey(&mut self, asked: Asked) -> Next {
+        let dir = &self.options.node.data_dir;
+        let done = match &asked.order {
+            Order::Start => {
+                self.waiting = Some(asked);
+                return Next::Open;
+            }
+            Order::Stop => Ok(()),
+            Order::Reset if dir.join("cluster").exists() => Err(Failure::new(
+                Exit::UNAVAILABLE,
+                "Error:\na member of a cluster is not reset yet: stop the process, and run forget_cluster_node on another node",
+            )),
+            Order::Reset | Order::ForceReset => emptying::empty(dir).map_err(|error| failed(&error)),
+            Order::ForceBoot | Order::Join { .. } => {
+                Err(Failure::new(Exit::UNAVAILABLE, "Error:\nthis node belongs to no cluster"))
+            }
+        };
+        asked.answer(done);
+        Next::Wait
+    }
+
+    fn start_failed(&mut self, error: &anyhow::Error) -> Next {
+        tracing::error!("the broker has not started: {error:#}");
+        if let Some(asked) = self.waiting.take() {
+            asked.answer(Err(failed(error)));
+        }
+        Next::Wait
+    }
+
+    /// Obeys operators while no broker runs; false when the process is to end.
+    fn wait(&mut self) -> bool {
+        tracing::info!("the broker is stopped; `start_app` starts it");
+        let stop = self.application.stop();
+        let signals = {
+            let _inside = self.control.enter();
+            Signals::new()
+        };
+        let Ok(mut signals) = signals else { return false };
+        loop {
+            let asked = self.control.block_on(async {
+                tokio::select! {
+                    asked = self.orders.recv() => asked,
+                    () = signals.come() => None,
+                    () = stop.notified() => None,
+                }
+            });
+            let Some(asked) = asked else { return false };
+            match self.obey(asked) {
+                Next::Open => return true,
+                Next::Wait => {}
+                Next::End => return false,
+            }
+        }
+    }
+}
+
+fn failed(error: &anyhow::Error) -> Failure {
+    Failure::new(Exit::SOFTWARE, format!("Error:\n{error:#}"))
+}

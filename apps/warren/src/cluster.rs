@@ -4,6 +4,8 @@
 
 mod cookie;
 mod identity;
+mod known;
+pub(crate) mod membership;
 mod seeds;
 
 use std::path::Path;
@@ -13,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use broker::cluster::peers::{PeerIdentity, Peers, VersionRange};
-use broker::cluster::{Cluster, ClusterOptions as MemberOptions, NodeName};
+use broker::cluster::{Cluster, ClusterOptions as MemberOptions, NodeName, Purpose};
 use broker::{Broker, BrokerOptions, Foundation, StartError};
 use management::NodePeers;
 use net::peer::{LinkTls, Links, LinksOptions};
@@ -66,6 +68,7 @@ pub(crate) fn told_name<'a>(options: &'a ClusterOptions, name: &'a NodeName) -> 
 pub(crate) struct Joined {
     cluster: Cluster,
     links: Arc<Links>,
+    purpose: Purpose,
 }
 
 impl Joined {
@@ -103,6 +106,9 @@ impl Joined {
             }
             waited_s += WAIT.as_secs();
         }
+        if self.purpose == Purpose::ForceBoot {
+            membership::forced(dir).map_err(|error| StartError::Storage(error.to_string()))?;
+        }
         Broker::open_in_cluster(&foundation(), dir, options, &self.cluster)
     }
 }
@@ -120,6 +126,23 @@ pub(crate) fn start(
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
 ) -> anyhow::Result<Option<Joined>> {
+    let purpose = membership::purpose_of_start(&options.node.data_dir)?;
+    let joined = start_for(options, clock, random, purpose, &[])?;
+    if let Some(joined) = &joined {
+        let dir = options.node.data_dir.clone();
+        tokio::spawn(known::keep(dir, Arc::downgrade(&joined.links)));
+    }
+    Ok(joined)
+}
+
+/// As [`start`], for this purpose, and with addresses of nodes beside those that are configured and known.
+fn start_for(
+    options: &Options,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    purpose: Purpose,
+    further: &[String],
+) -> anyhow::Result<Option<Joined>> {
     let (wanted, dir) = (&options.cluster, &options.node.data_dir);
     if !wanted.is_wanted() {
         return Ok(None);
@@ -134,22 +157,32 @@ pub(crate) fn start(
     let life = next_life(u32::try_from(clock.wall_ms() / 1000).unwrap_or(u32::MAX));
     let own = PeerIdentity { name, data_id: own_id(dir, &*random)?, life, versions: VERSIONS };
     let seeds = seeds::count(wanted, &address);
+    let mut dialled = wanted.all_seeds();
+    dialled
+        .extend(known::read(dir).with_context(|| format!("addresses of other nodes in {}", dir.display()))?);
+    dialled.extend_from_slice(further);
+    dialled.sort();
+    dialled.dedup();
     tracing::info!(node = %own.name, %address, seeds = %wanted.all_seeds().join(","), secret = %place, "links to other nodes");
     let links = LinksOptions {
         own,
         secret,
         listen: candidates,
         address,
-        seeds: wanted.all_seeds(),
+        seeds: dialled,
         seeds_by_dns: wanted.dns().map(|host| (host.to_owned(), wanted.port)),
         tls: link_tls(options)?,
     };
-    let cluster = Cluster::new(foundation(), dir, MemberOptions { seeds, ..MemberOptions::default() });
+    let cluster =
+        Cluster::new(foundation(), dir, MemberOptions { seeds, purpose, ..MemberOptions::default() });
     let links = Links::start(links, Arc::new(cluster.clone()), clock, random).with_context(|| {
         format!("cannot listen for other nodes on {listener}; choose another address with --cluster-listen ADDRESS:PORT")
     })?;
-    cluster.start(links.clone())?;
-    Ok(Some(Joined { cluster, links }))
+    if let Err(error) = cluster.start(links.clone()) {
+        cluster.stop();
+        return Err(error.into());
+    }
+    Ok(Some(Joined { cluster, links, purpose }))
 }
 
 /// Later than all earlier lives of this process: a broker may be closed and opened within a second.

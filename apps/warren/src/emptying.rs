@@ -12,7 +12,7 @@ use anyhow::Context;
 const MARKER: &str = "reset.begun";
 
 /// Folders and files of the broker.
-const CONTENTS: [&str; 10] = [
+const CONTENTS: [&str; 13] = [
     "meta",
     "meta.manifest",
     "log",
@@ -21,6 +21,9 @@ const CONTENTS: [&str; 10] = [
     "streams",
     "seen",
     "cluster",
+    "cluster.before-force-boot",
+    "cluster.nodes",
+    "force_boot",
     "node.id",
     "warren.reserve",
 ];
@@ -55,7 +58,11 @@ pub(crate) fn go_on(dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn remove(path: &Path) -> io::Result<()> {
+/// Removes a file or a folder, if it is there.
+///
+/// # Errors
+/// The disk refuses.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),

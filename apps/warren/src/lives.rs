@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use management::{Application, Asked, ControlSocket, Exit, Failure, Order, Orders, SOCKET_NAME};
 use tokio::runtime::{Builder, Runtime};
 
+use crate::cluster::membership;
 use crate::config::Options;
 use crate::pid_file::PidFile;
 use crate::server::{self, Ended};
@@ -24,8 +25,12 @@ pub(crate) struct Process {
     /// The broker that runs, for the control socket.
     pub(crate) application: Arc<Application>,
     orders: Orders,
-    /// Who waits until the broker runs.
-    waiting: Option<Asked>,
+    /// Who waits until the broker runs, and for what answer.
+    waiting: Option<(Asked, Result<(), Failure>)>,
+    /// Queues that the node had when its broker was closed or it was emptied; `None` when nobody knows.
+    pub(crate) queues: Option<usize>,
+    /// The order that is obeyed has closed the broker.
+    was_running: bool,
     control: Runtime,
     has_socket: bool,
 }
@@ -54,8 +59,16 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         .on_thread_start(platform::profile::register_thread)
         .build()?;
     let (application, orders) = Application::new();
-    let mut process =
-        Process { options: options.clone(), application, orders, waiting: None, control, has_socket: false };
+    let mut process = Process {
+        options: options.clone(),
+        application,
+        orders,
+        waiting: None,
+        queues: None,
+        was_running: false,
+        control,
+        has_socket: false,
+    };
     let lived = process.live(began);
     // A control command may still wait for a log that has ended; nobody waits for the command any more.
     process.control.shutdown_timeout(TASKS_TIMEOUT);
@@ -70,7 +83,10 @@ impl Process {
             let ended = self.one_life(began);
             let next = match ended {
                 Ok(Ended::Process) => Next::End,
-                Ok(Ended::Order(asked)) => self.obey(asked),
+                Ok(Ended::Order(asked)) => {
+                    self.was_running = true;
+                    self.obey(asked)
+                }
                 Err(error) if is_first => return Err(error),
                 Err(error) => self.start_failed(&error),
             };
@@ -114,8 +130,8 @@ impl Process {
             }
             self.has_socket = true;
         }
-        if let Some(asked) = self.waiting.take() {
-            asked.answer(Ok(()));
+        if let Some((asked, answer)) = self.waiting.take() {
+            asked.answer(answer);
         }
     }
 
@@ -130,32 +146,40 @@ impl Process {
         }
     }
 
-    /// Does what the broker was closed for, or what it had to be closed for before.
+    /// Does what the broker was closed for, or what an operator asks of one that is stopped.
     fn obey(&mut self, asked: Asked) -> Next {
-        let dir = &self.options.node.data_dir;
+        let (options, dir) = (&self.options, &self.options.node.data_dir);
+        let was_running = std::mem::take(&mut self.was_running);
         let done = match &asked.order {
             Order::Start => {
-                self.waiting = Some(asked);
+                self.waiting = Some((asked, Ok(())));
                 return Next::Open;
             }
             Order::Stop => Ok(()),
-            Order::Reset if dir.join("cluster").exists() => Err(Failure::new(
-                Exit::UNAVAILABLE,
-                "Error:\na member of a cluster is not reset yet: stop the process, and run forget_cluster_node on another node",
-            )),
-            Order::Reset | Order::ForceReset => emptying::empty(dir).map_err(|error| failed(&error)),
-            Order::ForceBoot | Order::Join { .. } => {
-                Err(Failure::new(Exit::UNAVAILABLE, "Error:\nthis node belongs to no cluster"))
+            Order::Reset => membership::leave(&self.control, options).and_then(|()| emptying::empty(dir)),
+            Order::ForceReset => emptying::empty(dir),
+            Order::ForceBoot => membership::force_boot(dir),
+            Order::Join { node, address } => {
+                membership::join(&self.control, options, node, address.as_deref(), self.queues)
             }
         };
-        asked.answer(done);
+        if matches!(asked.order, Order::Reset | Order::ForceReset) && done.is_ok() {
+            self.queues = Some(0);
+        }
+        let answer = done.map_err(|error| failed(&error));
+        // RabbitMQ joins a node that runs, too, and starts it again.
+        if was_running && matches!(asked.order, Order::Join { .. }) {
+            self.waiting = Some((asked, answer));
+            return Next::Open;
+        }
+        asked.answer(answer);
         Next::Wait
     }
 
     fn start_failed(&mut self, error: &anyhow::Error) -> Next {
         tracing::error!("the broker has not started: {error:#}");
-        if let Some(asked) = self.waiting.take() {
-            asked.answer(Err(failed(error)));
+        if let Some((asked, answer)) = self.waiting.take() {
+            asked.answer(answer.and(Err(failed(error))));
         }
         Next::Wait
     }
@@ -188,5 +212,5 @@ impl Process {
 }
 
 fn failed(error: &anyhow::Error) -> Failure {
-    Failure::new(Exit::SOFTWARE, format!("Error:\n{error:#}"))
+    Failure::new(Exit::UNAVAILABLE, format!("Error:\n{error:#}"))
 }

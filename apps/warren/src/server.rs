@@ -161,6 +161,7 @@ async fn attend(
     tracing::info!("stopping: closing connections");
     process.application.closed();
     accepting.iter().for_each(JoinHandle::abort);
+    process.queues = Some(broker.vhosts().iter().map(|vhost| vhost.queue_count()).sum());
     end(&shovels, signals).await;
     drain(broker, signals).await;
     Ok(ended)

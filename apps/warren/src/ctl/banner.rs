@@ -19,6 +19,7 @@ pub(super) fn banner(arguments: &Arguments) -> Option<String> {
     of_user(request)
         .or_else(|| of_object(request, timeout))
         .or_else(|| vhost_banner(request))
+        .or_else(|| of_application(request))
         .or_else(|| of_node(request, timeout))
         .or_else(|| of_upkeep(request, arguments.timeout))
         .or_else(|| of_plugins(request))
@@ -219,6 +220,20 @@ fn vhost_banner(request: &Request) -> Option<String> {
     })
 }
 
+/// About the broker in its process, and its membership.
+fn of_application(request: &Request) -> Option<String> {
+    let first = request.args.first().map_or("", String::as_str);
+    let node = NODE_NAME;
+    Some(match request.command.as_str() {
+        "stop_app" => format!("Stopping rabbit application on node {node} ..."),
+        "start_app" => format!("Starting node {node} ..."),
+        "reset" => format!("Resetting node {node} ..."),
+        "force_reset" => format!("Forcefully resetting node {node} ..."),
+        "join_cluster" => format!("Clustering node {node} with {first}"),
+        _ => return None,
+    })
+}
+
 fn of_node(request: &Request, timeout: Duration) -> Option<String> {
     let first = request.args.first().map_or("", String::as_str);
     let node = NODE_NAME;
@@ -228,11 +243,6 @@ fn of_node(request: &Request, timeout: Duration) -> Option<String> {
             timeout.as_millis()
         ),
         "status" => format!("Status of node {node} ..."),
-        "stop_app" => format!("Stopping rabbit application on node {node} ..."),
-        "start_app" => format!("Starting node {node} ..."),
-        "reset" => format!("Resetting node {node} ..."),
-        "force_reset" => format!("Forcefully resetting node {node} ..."),
-        "join_cluster" => format!("Clustering node {node} with {first}"),
         "alarms" => format!("Asking node {node} to report any known resource alarms ..."),
         "check_alarms" | "check_local_alarms" => {
             format!("Asking node {node} to report any local resource alarms ...")

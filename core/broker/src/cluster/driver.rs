@@ -3,7 +3,7 @@
 //!
 //! Refuses to know: sockets, what commands mean.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::frames::{self, Arriving, Standing, Welcome};
 use super::machine::{Machine, rows};
 use super::member;
 use super::name::NodeName;
-use super::node::{Event, Shared, View, ViewedMember};
+use super::node::{ClusterOptions, Event, Purpose, Shared, View, ViewedMember};
 use super::outgoing::Outgoing;
 use super::peers::{DataId, Epoch, Lane, PeerIdentity, SendRefused, SharedPeers};
 use super::replica::{self, Replica};
@@ -48,6 +48,9 @@ pub(super) struct Driver {
     pub(super) peers: SharedPeers,
     /// How many addresses of nodes were configured; none for a node that waits to be told.
     pub(super) seeds: usize,
+    pub(super) purpose: Purpose,
+    /// Members that have asked the leader to be let go.
+    pub(super) leaving: BTreeSet<u16>,
     pub(super) linked: BTreeMap<NodeName, Linked>,
     pub(super) arriving: Arriving,
     /// Payloads for the recovery lane that wait for room.
@@ -76,7 +79,7 @@ impl Driver {
         foundation: Foundation,
         data_dir: PathBuf,
         peers: SharedPeers,
-        seeds: usize,
+        options: &ClusterOptions,
     ) -> Result<Driver, StartError> {
         let nonce = foundation.random.next_u64().max(1);
         let mut driver = Driver {
@@ -87,7 +90,9 @@ impl Driver {
             foundation,
             data_dir,
             peers,
-            seeds,
+            seeds: if options.purpose == Purpose::Join { usize::MAX } else { options.seeds },
+            purpose: options.purpose,
+            leaving: BTreeSet::new(),
             linked: BTreeMap::new(),
             arriving: Arriving::default(),
             states: BTreeMap::new(),
@@ -105,6 +110,10 @@ impl Driver {
         if let Some(member) = member::read(&*driver.foundation.disk, &driver.data_dir)? {
             check_identity(&member, driver.peers.own())?;
             let (replica, state) = replica::recover(&driver, &member)?;
+            let (member, replica, state) = match driver.purpose {
+                Purpose::ForceBoot => driver.go_on_alone(&member, replica, state)?,
+                _ => (member, replica, state),
+            };
             driver.machine = Machine::Starting(state);
             driver.become_member(member, replica);
         }
@@ -248,6 +257,18 @@ impl Driver {
                 Some(())
             }
             frames::WELCOME => Welcome::decode(payload).map(|welcome| self.welcomed(welcome)),
+            frames::LEAVE => {
+                self.asked_for_leave(from);
+                Some(())
+            }
+            frames::LEFT => {
+                self.shared.leave();
+                Some(())
+            }
+            frames::REFUSED if self.purpose == Purpose::Leave => {
+                self.shared.leave();
+                Some(())
+            }
             frames::REFUSED => {
                 self.refused(from, &String::from_utf8_lossy(&payload));
                 Some(())
@@ -263,6 +284,11 @@ impl Driver {
     fn group_message(&mut self, from: &NodeName, message: Bytes) -> Option<()> {
         let (message, bodies) = frames::decode_message(message)?;
         let (own, sender) = (self.own(), self.number_of(from));
+        let theirs = self.linked.get(from).and_then(|linked| linked.standing.member);
+        let ours = self.member.as_ref().map(|member| member.cluster);
+        if theirs.is_some_and(|(cluster, _)| Some(cluster) != ours) {
+            return Some(());
+        }
         let Some(replica) = &mut self.replica else { return Some(()) };
         // A stranger, or one that has come back as somebody else.
         let is_for_us = message.to == ReplicaId(own.into())
@@ -299,6 +325,7 @@ impl Driver {
         }
         self.keep_members();
         self.watch_nodes();
+        self.ask_to_leave(now >= self.next_ask);
         if now >= self.next_ask {
             self.next_ask = Monotonic(now.0 + AGAIN.as_nanos() as u64);
             self.find_a_cluster();

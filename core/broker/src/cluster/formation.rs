@@ -10,7 +10,7 @@ use super::frames::{self, ClusterId, Standing, Welcome};
 use super::machine::Machine;
 use super::member;
 use super::name::NodeName;
-use super::node::Ask;
+use super::node::{Ask, Purpose};
 use super::peers::Lane;
 use super::replica::{self, Replica};
 
@@ -161,10 +161,13 @@ impl Driver {
     pub(super) fn ask(&mut self, ask: Ask) -> Result<(), String> {
         match ask {
             Ask::Forget(name) => {
-                let number =
-                    self.number_of(&name).ok_or_else(|| format!("{name} is no member of the cluster"))?;
+                let number = self.number_of(&name).ok_or_else(|| {
+                    "{:not_a_cluster_node, ~c\"The node selected is not in the cluster.\"}".to_owned()
+                })?;
                 if self.linked.contains_key(&name) {
-                    return Err(format!("node {name} is running; stop it first"));
+                    return Err(format!(
+                        "RabbitMQ on node {name} must be stopped with 'rabbitmqctl -n {name} stop_app' before it can be removed"
+                    ));
                 }
                 if number == self.own() {
                     return Err("a node cannot forget itself".into());
@@ -179,6 +182,9 @@ impl Driver {
     pub(super) fn begin_life(&mut self) {
         let (Some(member), None) = (&self.member, self.shared.life()) else { return };
         let data_id = self.peers.own().data_id.0;
+        if self.purpose == Purpose::Leave {
+            return;
+        }
         let begin = BeginLife { node: member.number, data_id, nonce: self.nonce };
         self.propose_or_forward(&ClusterStep::BeginLife(begin));
     }
@@ -199,7 +205,9 @@ impl Driver {
                 .any(|peer| peer.replica == **id && is_ready(peer) && peer.matched + CAUGHT_UP >= commit)
         };
         let gone = members.voters.iter().chain(&members.learners).find(|id| !known(id) && **id != of(own));
-        let new = self.nodes.keys().map(|number| of(*number)).find(|id| !members.contains(*id));
+        self.leaving.retain(|number| self.nodes.contains_key(number));
+        let stays = |number: &&u16| !self.leaving.contains(*number);
+        let new = self.nodes.keys().filter(stays).map(|number| of(*number)).find(|id| !members.contains(*id));
         let ready = members.learners.iter().find(caught_up).filter(|_| members.voters.len() < VOTERS_MAX);
         let change = match (gone, new, ready) {
             (Some(gone), ..) => Change::Remove(*gone),

@@ -21,6 +21,10 @@ pub(crate) const JOIN: u8 = FIRST_KIND + 3;
 pub(crate) const WELCOME: u8 = FIRST_KIND + 4;
 /// The receiver is no member: why, as text.
 pub(crate) const REFUSED: u8 = FIRST_KIND + 5;
+/// A member asks to be let go.
+pub(crate) const LEAVE: u8 = FIRST_KIND + 6;
+/// The answer to [`LEAVE`]: the receiver is no member any more.
+pub(crate) const LEFT: u8 = FIRST_KIND + 7;
 
 /// Bytes of a piece: below what a frame may have.
 const PIECE_BYTES: usize = 512 << 10;

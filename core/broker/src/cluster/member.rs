@@ -51,11 +51,15 @@ pub(crate) fn write(disk: &dyn Disk, data_dir: &Path, welcome: &Welcome) -> Resu
     write_snapshot(disk, &dir_in(data_dir), NAME, Position(1), &bytes).map(drop).map_err(StartError::storage)
 }
 
-/// Removes a log that was begun before the membership was written.
+/// Removes a log, and what says which files it must have.
 ///
 /// # Errors
 /// The disk refuses.
 pub(crate) fn remove_log(disk: &dyn Disk, data_dir: &Path) -> Result<(), StartError> {
+    let manifest = dir_in(data_dir).join("log.manifest");
+    if disk.list(&dir_in(data_dir)).is_ok_and(|names| names.iter().any(|name| name == "log.manifest")) {
+        disk.remove(&manifest).map_err(StartError::storage)?;
+    }
     let dir = log_dir_in(data_dir);
     for name in disk.list(&dir).unwrap_or_default() {
         disk.remove(&dir.join(name)).map_err(StartError::storage)?;

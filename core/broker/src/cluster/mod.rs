@@ -8,6 +8,7 @@ mod elsewhere;
 mod far;
 mod formation;
 mod frames;
+mod leaving;
 mod machine;
 mod member;
 pub mod memory;
@@ -22,5 +23,5 @@ mod tests;
 mod watch;
 
 pub use name::{NodeName, WrongNodeName};
-pub use node::{Cluster, ClusterOptions, View, ViewedMember};
 pub use replicas::MemberStanding;
+pub use node::{Cluster, ClusterOptions, Purpose, View, ViewedMember};

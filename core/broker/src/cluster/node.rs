@@ -23,6 +23,20 @@ use crate::call::{Call, Reply};
 use crate::foundation::Foundation;
 use crate::recovery::lock_folder;
 
+/// Why a node takes part in a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// It opens its broker when it is ready.
+    #[default]
+    Serve,
+    /// It becomes a member of a cluster that is there, and forms none.
+    Join,
+    /// It leaves its cluster: see [`Cluster::wait_left`].
+    Leave,
+    /// Its replica of the metadata becomes the only one: the other members are gone for good.
+    ForceBoot,
+}
+
 /// How a node takes part in a cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
@@ -31,11 +45,13 @@ pub struct ClusterOptions {
     pub seeds: usize,
     /// How long a change of metadata waits for a majority. Default 30 s, as `metadata_store.khepri.default_timeout`.
     pub change_timeout: Duration,
+    /// Why it does. Default [`Purpose::Serve`].
+    pub purpose: Purpose,
 }
 
 impl Default for ClusterOptions {
     fn default() -> Self {
-        ClusterOptions { seeds: 0, change_timeout: Duration::from_secs(30) }
+        ClusterOptions { seeds: 0, change_timeout: Duration::from_secs(30), purpose: Purpose::Serve }
     }
 }
 
@@ -118,6 +134,7 @@ struct Standing {
     view: Arc<View>,
     life: Option<(u16, u32)>,
     failure: Option<String>,
+    has_left: bool,
 }
 
 /// The state that the thread shares with others.
@@ -165,6 +182,11 @@ impl Shared {
             standing.view = Arc::new(view);
             self.changed.notify_all();
         }
+    }
+
+    pub(super) fn leave(&self) {
+        self.standing.lock().has_left = true;
+        self.changed.notify_all();
     }
 
     pub(super) fn fail(&self, text: &str) {
@@ -234,8 +256,7 @@ impl Cluster {
         *inner.peers.lock() = Some(peers.clone());
         inner.shared.fars.start(peers.clone());
         let (shared, foundation) = (inner.shared.clone(), inner.foundation.clone());
-        let driver =
-            Driver::open(shared, foundation, inner.data_dir.to_path_buf(), peers, inner.options.seeds)?;
+        let driver = Driver::open(shared, foundation, inner.data_dir.to_path_buf(), peers, &inner.options)?;
         let thread = platform::thread::spawn_or_abort("metadata-group", move || driver.run())
             .map_err(StartError::storage)?;
         *inner.thread.lock() = Some(thread);
@@ -261,6 +282,25 @@ impl Cluster {
                 return Ok(false);
             }
         }
+    }
+
+    /// Waits until the others have let this node go, no longer than this; false when they have not. For [`Purpose::Leave`].
+    ///
+    /// # Errors
+    /// Its replica has stopped: the text says why. A node that was forgotten before has left.
+    pub fn wait_left(&self, wait: Duration) -> Result<bool, String> {
+        let end = Instant::now() + wait;
+        let shared = &self.0.shared;
+        let mut standing = shared.standing.lock();
+        while !standing.has_left {
+            if let Some(failure) = &standing.failure {
+                return Err(failure.clone());
+            }
+            if shared.changed.wait_until(&mut standing, end).timed_out() {
+                return Ok(standing.has_left);
+            }
+        }
+        Ok(true)
     }
 
     /// This node's view of the cluster.

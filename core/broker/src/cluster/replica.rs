@@ -76,6 +76,17 @@ pub(super) fn form(driver: &Driver, welcome: &Welcome) -> Result<(Replica, State
     Ok((begun(driver, log, welcome.number, group)?, state))
 }
 
+/// The only replica of a cluster that goes on with this state.
+pub(super) fn alone(driver: &Driver, welcome: &Welcome, state: &State) -> Result<Replica, StartError> {
+    let mut bytes = Vec::new();
+    state.encode_snapshot(&mut bytes);
+    let log = new_log(driver)?;
+    let members = Members::of(&[ReplicaId(welcome.number.into())]);
+    let group = Group::create(settings(welcome.number), members, &Bytes::from(bytes), &log)
+        .map_err(StartError::storage)?;
+    begun(driver, log, welcome.number, group)
+}
+
 /// A replica that the leader will fill.
 pub(super) fn begin_empty(driver: &Driver, welcome: &Welcome) -> Result<Replica, StartError> {
     let state = writer::read_alone(&driver.foundation, &driver.data_dir)?;

@@ -13,7 +13,7 @@ use platform::SimDisk;
 
 use super::memory::MemoryNet;
 use super::peers::{DataId, PeerIdentity, VersionRange};
-use super::{Cluster, ClusterOptions, NodeName};
+use super::{Cluster, ClusterOptions, NodeName, Purpose};
 use crate::foundation::Foundation;
 use crate::test_broker::connect;
 use crate::{BindRequest, Broker, BrokerOptions, DestinationName, Principal, QueueDeclare, Refused};
@@ -77,7 +77,8 @@ fn start_with(world: &World, nth: usize, disk: &SimDisk, data_id: u8, options: C
 }
 
 fn start(world: &World, nth: usize, disk: &SimDisk) -> Node {
-    let options = ClusterOptions { seeds: 3, change_timeout: Duration::from_secs(2) };
+    let options =
+        ClusterOptions { seeds: 3, change_timeout: Duration::from_secs(2), ..ClusterOptions::default() };
     start_with(world, nth, disk, nth as u8 + 1, options)
 }
 
@@ -456,7 +457,8 @@ fn a_lost_disk_is_refused_until_the_node_is_forgotten_and_another_name_never_fit
         nodes[0].cluster.view().members.iter().filter(|member| member.is_voter).count() == 3
     });
     stop(&world, 2, &nodes[2], &brokers[2]);
-    let options = || ClusterOptions { seeds: 3, change_timeout: Duration::from_secs(2) };
+    let options =
+        || ClusterOptions { seeds: 3, change_timeout: Duration::from_secs(2), ..ClusterOptions::default() };
     let empty = SimDisk::new();
     let stranger = start_with(&world, 2, &empty, 99, options());
     let refused = stranger.cluster.wait_ready(Duration::from_secs(20)).unwrap_err();
@@ -510,4 +512,58 @@ fn what_a_node_had_alone_comes_along_when_it_forms_a_cluster() {
     }
     let refused = crate::recovery::open(&foundation, Path::new(DATA), BrokerOptions::default(), None);
     assert!(refused.err().unwrap().to_string().contains("member of a cluster"));
+}
+
+#[test]
+fn members_leave_one_after_the_other_and_the_last_one_goes_on() {
+    let (world, disks) = (World::new(), [SimDisk::new(), SimDisk::new(), SimDisk::new()]);
+    let (nodes, brokers) = three(&world, &disks);
+    until("all vote", || {
+        nodes[0].cluster.view().members.iter().filter(|member| member.is_voter).count() == 3
+    });
+    let options = |purpose| ClusterOptions { seeds: 3, change_timeout: Duration::from_secs(2), purpose };
+    // The first one led the cluster when it was formed.
+    for nth in 0..2 {
+        stop(&world, nth, &nodes[nth], &brokers[nth]);
+        let leaving = start_with(&world, nth, &disks[nth], nth as u8 + 1, options(Purpose::Leave));
+        assert_eq!(leaving.cluster.wait_left(Duration::from_secs(20)), Ok(true));
+        world.net.leave(&name(nth));
+        leaving.cluster.stop();
+        until("it is forgotten", || nodes[2].cluster.view().members.len() == 2 - nth);
+    }
+    let last = user(&brokers[2]);
+    declare(&brokers[2], &last, "alone").unwrap();
+    let again = start_with(&world, 0, &SimDisk::new(), 77, options(Purpose::Join));
+    let broker = again.open();
+    assert!(has(&broker, "alone"));
+    stop(&world, 0, &again, &broker);
+    stop(&world, 2, &nodes[2], &brokers[2]);
+}
+
+#[test]
+fn a_member_is_forced_to_go_on_without_the_others_who_then_take_no_part() {
+    let (world, disks) = (World::new(), [SimDisk::new(), SimDisk::new(), SimDisk::new()]);
+    let (nodes, brokers) = three(&world, &disks);
+    let users = [0, 1, 2].map(|nth| user(&brokers[nth]));
+    declare(&brokers[1], &users[1], "own").unwrap();
+    declare(&brokers[2], &users[2], "lost").unwrap();
+    for nth in [0, 2, 1] {
+        stop(&world, nth, &nodes[nth], &brokers[nth]);
+    }
+    let options = |purpose| ClusterOptions { seeds: 3, change_timeout: Duration::from_secs(2), purpose };
+    let forced = start_with(&world, 1, &disks[1], 2, options(Purpose::ForceBoot));
+    let broker = forced.open();
+    let guest = user(&broker);
+    assert!(has(&broker, "own") && has(&broker, "lost"));
+    declare(&broker, &guest, "new").unwrap();
+    let old = start(&world, 0, &disks[0]);
+    assert_eq!(old.cluster.wait_ready(Duration::from_secs(2)), Ok(false), "it waits for its own cluster");
+    declare(&broker, &guest, "newer").unwrap();
+    world.net.leave(&name(0));
+    old.cluster.stop();
+    stop(&world, 1, &forced, &broker);
+    let served = start(&world, 1, &disks[1]);
+    let broker = served.open();
+    assert!(has(&broker, "newer"), "the next start needs no force");
+    stop(&world, 1, &served, &broker);
 }

@@ -185,21 +185,28 @@ fn run_stopped(request: &Request) -> Answer {
     Answer::Failed(Failure::new(Exit::UNAVAILABLE, text))
 }
 
-/// The same names for whoever comes another way than by the control socket: that would end with the broker.
+/// The same names for whoever comes another way than by the control socket.
 pub(crate) const COMMANDS: Commands = &[
-    ("start_app", |_| Err(elsewhere())),
-    ("stop_app", |_| Err(elsewhere())),
-    ("reset", |_| Err(elsewhere())),
-    ("force_reset", |_| Err(elsewhere())),
-    ("force_boot", |_| Err(elsewhere())),
-    ("join_cluster", |_| Err(elsewhere())),
+    ("start_app", |it| from_elsewhere(it.request)),
+    ("stop_app", |it| from_elsewhere(it.request)),
+    ("reset", |it| from_elsewhere(it.request)),
+    ("force_reset", |it| from_elsewhere(it.request)),
+    ("force_boot", |it| from_elsewhere(it.request)),
+    ("join_cluster", |it| from_elsewhere(it.request)),
 ];
 
-fn elsewhere() -> Failure {
-    Failure::new(
-        Exit::UNAVAILABLE,
-        "Error:\nThis command is not run over HTTP, which stops with the broker: run it on the machine of the node",
-    )
+/// Over HTTP, which ends with the broker: it runs, and cannot be closed this way.
+fn from_elsewhere(request: &Request) -> Outcome {
+    match order_of(request).transpose()? {
+        Some(Order::Start) => Ok(Answer::done()),
+        Some(Order::Reset | Order::ForceReset | Order::ForceBoot) => {
+            Err(must_be("stopped", "Stop", "stop_app"))
+        }
+        _ => Err(Failure::new(
+            Exit::UNAVAILABLE,
+            "Error:\nThis command is not run over HTTP, which ends with the broker: run it on the machine of the node",
+        )),
+    }
 }
 
 #[cfg(test)]

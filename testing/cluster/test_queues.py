@@ -1,8 +1,11 @@
 """Queues and declarations in a cluster of real nodes: used from every node, over kills, partitions and lost disks."""
 
+import base64
 import contextlib
+import json
 import threading
 import time
+import urllib.request
 
 import pika
 import pytest
@@ -21,6 +24,14 @@ def connected(node):
     finally:
         with contextlib.suppress(pika.exceptions.AMQPError):
             connection.close()
+
+
+def api(node, path):
+    """What the HTTP API of a node answers."""
+    request = urllib.request.Request(f"http://{node.http}/api/{path}")
+    request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return json.load(answer)
 
 
 def ready(node, queue):
@@ -206,3 +217,23 @@ def test_declarations_may_follow_each_other_without_waiting(three):
         took_s = time.monotonic() - begin
     assert ready(b, "p999") == 0
     assert took_s < 10, f"{took_s} s"
+
+
+def test_pages_show_queues_of_all_nodes_with_what_is_in_them(three):
+    a, b, c = three.nodes
+    with connected(b) as connection:
+        at_b = connection.channel()
+        at_b.queue_declare("shown", durable=True)
+        at_b.confirm_delivery()
+        for _ in range(3):
+            at_b.basic_publish("", "shown", b"12345", PERSISTENT)
+    for node in three.nodes:
+        [listed] = api(node, "queues/%2F")
+        page = api(node, "queues/%2F/shown")
+        for seen in listed, page:
+            assert (seen["messages"], seen["messages_ready"], seen["message_bytes"], seen["node"]) == (3, 3, 15, b.name)
+        eventually(lambda: api(node, "overview")["queue_totals"].get("messages") == 3, f"the overview of {node.name}")
+        assert sorted(it["name"] for it in api(node, "nodes") if it["running"]) == sorted(it.name for it in three.nodes)
+    b.kill()
+    eventually(lambda: api(a, "queues/%2F/shown")["state"] == "down", "its node is down")
+    assert [it["name"] for it in api(a, "nodes") if not it["running"]] == [b.name]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::far::{Far, origin};
+use super::name::NodeName;
 use crate::Principal;
 use crate::cell::{Event, Queue};
 use crate::refused::Refused;
@@ -38,6 +39,16 @@ impl Queue {
     /// The node that has its messages, or leads those that have.
     pub fn home_node(&self) -> u16 {
         self.replica.get().map_or(self.record.home, |replica| replica.leader())
+    }
+
+    /// The node that has its messages, and whether it can be asked; `None` for this node.
+    #[must_use]
+    pub fn home_elsewhere(&self) -> Option<(NodeName, bool)> {
+        let cluster = self.services().cluster.as_ref().filter(|_| self.is_elsewhere())?;
+        let view = cluster.view();
+        let name = view.member(self.home_node())?.name.clone();
+        let is_up = cluster.fars().get(&name).is_some();
+        Some((name, is_up))
     }
 
     /// The link to its home.

@@ -14,7 +14,7 @@ use crate::resources::node::cluster::{Member, members};
 use crate::resources::node::{NODE_NAME, memory, resident_bytes};
 
 pub(crate) const ROUTES: &[Route] = &[
-    route(Method::Get, "/api/nodes", Access::Monitoring, "All nodes of the cluster: this one.", nodes),
+    route(Method::Get, "/api/nodes", Access::Monitoring, "All nodes of the cluster.", nodes),
     route(Method::Get, "/api/nodes/{node}", Access::Monitoring, "One node.", node),
     route(
         Method::Get,
@@ -73,7 +73,12 @@ fn nodes(call: &Call) -> Answer {
 
 /// This node's knowledge of another node.
 fn short_object(member: &Member) -> Value {
-    json!({"name": member.name, "type": "disc", "running": member.is_running})
+    let mut json = json!({"name": member.name, "type": "disc", "running": member.is_running});
+    if let Some(vitals) = member.vitals {
+        json["mem_alarm"] = vitals.is_memory_short.into();
+        json["disk_free_alarm"] = vitals.is_disk_short.into();
+    }
+    json
 }
 
 fn node(call: &Call) -> Answer {

@@ -122,6 +122,33 @@ const KNOWN: &[&str] = &[
     "vhost",
 ];
 
+/// What a glance shows, or for a queue of another node what that answers.
+fn glances(queues: &[Arc<Queue>]) -> Vec<QueueGlance> {
+    let asked: Vec<_> = queues.iter().map(|queue| queue.is_elsewhere().then(|| queue.stats())).collect();
+    let each = queues.iter().zip(asked);
+    each.map(|(queue, asked)| asked.map_or_else(|| queue.glance(), |stats| glance_of(&stats.wait())))
+        .collect()
+}
+
+fn glance_of(stats: &QueueStats) -> QueueGlance {
+    QueueGlance {
+        ready: stats.ready,
+        unacked: stats.unacked,
+        ready_bytes: stats.ready_bytes,
+        unacked_bytes: stats.unacked_bytes,
+        persistent: stats.persistent,
+        persistent_bytes: stats.persistent_bytes,
+        in_memory: stats.in_memory,
+        memory_bytes: stats.memory_bytes,
+        disk_bytes: stats.disk_bytes,
+        live_disk_bytes: stats.live_disk_bytes,
+        head_timestamp_s: stats.head_timestamp_s,
+        consumers: u32::try_from(stats.consumers.len()).unwrap_or(u32::MAX),
+        totals: stats.totals,
+        consumer_capacity: stats.consumer_capacity,
+    }
+}
+
 fn list(call: &Call) -> Answer {
     answer(call, Details::Some, None)
 }
@@ -159,6 +186,7 @@ fn answer(call: &Call, details: Details, declared_by: Option<&[u8]>) -> Answer {
 
 /// What lists are mostly sorted by, as [`render`] would show it.
 fn peek(queue: &Arc<Queue>, path: &str) -> Option<Value> {
+    let is_elsewhere = queue.is_elsewhere();
     let counted: fn(&QueueGlance) -> u64 = match path {
         "name" => return Some(text(queue.name())),
         "vhost" => return Some(queue.vhost_name().into()),
@@ -173,12 +201,12 @@ fn peek(queue: &Arc<Queue>, path: &str) -> Option<Value> {
         "memory" => |it| it.memory_bytes,
         "consumers" => |it| it.consumers.into(),
         // A queue that never had a message has no statistics.
-        _ if path.starts_with("message_stats.") => {
+        _ if path.starts_with("message_stats.") && !is_elsewhere => {
             return (queue.glance().totals == QueueTotals::NONE).then_some(Value::Null);
         }
         _ => return None,
     };
-    Some(counted(&queue.glance()).into())
+    (!is_elsewhere).then(|| counted(&queue.glance()).into())
 }
 
 fn render(
@@ -189,10 +217,11 @@ fn render(
     ranges: Ranges,
 ) -> Vec<Value> {
     let asks = wanted.beyond(KNOWN) && details != (Details::None { totals: false });
-    let each = queues.iter().map(|queue| {
+    let glances = if asks { glances(queues) } else { Vec::new() };
+    let each = queues.iter().enumerate().map(|(nth, queue)| {
         let mut json = known(app, queue, details);
-        if asks {
-            add_contents(app, &mut json, queue, details, wanted, ranges);
+        if let Some(glance) = glances.get(nth) {
+            add_contents(app, &mut json, (queue, glance), details, wanted, ranges);
         }
         if asks && details == Details::All {
             add_tags_and_disk(&mut json, queue, &queue.stats().wait());
@@ -212,14 +241,17 @@ fn state(queue: &Queue) -> &'static str {
 }
 
 fn known(app: &super::app::Inner, queue: &Queue, details: Details) -> Map<String, Value> {
+    let home = queue.home_elsewhere();
+    let is_down = home.as_ref().is_some_and(|(_, is_up)| !is_up);
+    let node = home.map_or_else(|| NODE_NAME.into(), |(name, _)| name.to_string());
     let mut json = object(json!({
         "arguments": table(queue.arguments().as_table().raw()),
         "auto_delete": queue.is_auto_delete(),
         "durable": queue.is_durable(),
         "exclusive": queue.exclusive_owner().is_some(),
         "name": text(queue.name()),
-        "node": NODE_NAME,
-        "state": state(queue),
+        "node": node,
+        "state": if is_down { "down" } else { state(queue) },
         "type": queue.queue_kind().name(),
         "vhost": queue.vhost_name(),
     }));
@@ -261,12 +293,11 @@ fn known(app: &super::app::Inner, queue: &Queue, details: Details) -> Map<String
 fn add_contents(
     app: &super::app::Inner,
     json: &mut Map<String, Value>,
-    queue: &Arc<Queue>,
+    (queue, glance): (&Arc<Queue>, &QueueGlance),
     details: Details,
     wanted: &Wanted,
     ranges: Ranges,
 ) {
-    let glance = queue.glance();
     if matches!(details, Details::None { .. }) {
         json.insert("messages".into(), (glance.ready + glance.unacked).into());
         json.insert("messages_ready".into(), glance.ready.into());
@@ -274,7 +305,7 @@ fn add_contents(
         json.entry("online").or_insert(Value::Null);
         return;
     }
-    rates::add_queue(app, json, queue, &glance, wanted, ranges);
+    rates::add_queue(app, json, queue, glance, wanted, ranges);
     if queue.queue_kind() == Kind::Stream {
         members::add_contents_of_stream(json, queue);
     }
@@ -328,7 +359,8 @@ fn show(call: &Call) -> Answer {
     }
     let stats = queue.stats().wait();
     let mut json = known(&call.app, &queue, Details::All);
-    add_contents(&call.app, &mut json, &queue, Details::All, &Wanted::All, Ranges::of(call));
+    let glance = if queue.is_elsewhere() { glance_of(&stats) } else { queue.glance() };
+    add_contents(&call.app, &mut json, (&queue, &glance), Details::All, &Wanted::All, Ranges::of(call));
     add_tags_and_disk(&mut json, &queue, &stats);
     json.insert("consumer_details".into(), consumers(call, &queue, &stats).into());
     json.insert("incoming".into(), json!([]));

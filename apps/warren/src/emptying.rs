@@ -12,7 +12,7 @@ use anyhow::Context;
 const MARKER: &str = "reset.begun";
 
 /// Folders and files of the broker.
-const CONTENTS: [&str; 13] = [
+const CONTENTS: [&str; 14] = [
     "meta",
     "meta.manifest",
     "log",
@@ -24,6 +24,7 @@ const CONTENTS: [&str; 13] = [
     "cluster.before-force-boot",
     "cluster.nodes",
     "force_boot",
+    "force_boot.begun",
     "node.id",
     "warren.reserve",
 ];

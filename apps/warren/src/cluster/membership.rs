@@ -24,6 +24,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Marks that the next start goes without the other nodes.
 const FORCED: &str = "force_boot";
+/// Marks that this start has begun, and the copy is whole.
+const BEGUN: &str = "force_boot.begun";
 /// The replica as it was before that.
 const BEFORE: &str = "cluster.before-force-boot";
 
@@ -121,14 +123,11 @@ fn members(runtime: &Runtime, options: &Options) -> anyhow::Result<Vec<NodeName>
 /// From the next start on the node goes without the others. Does nothing for a node that is in no cluster.
 ///
 /// # Errors
-/// The replica cannot be copied.
+/// The disk refuses.
 pub(crate) fn force_boot(dir: &Path) -> anyhow::Result<()> {
     if !is_member(dir)? {
         return Ok(());
     }
-    let before = dir.join(BEFORE);
-    emptying::remove(&before)?;
-    copy_all(&dir.join("cluster"), &before)?;
     fs::File::create(dir.join(FORCED))?.sync_all()?;
     fs::File::open(dir)?.sync_all()?;
     Ok(())
@@ -142,8 +141,20 @@ pub(super) fn purpose_of_start(dir: &Path) -> anyhow::Result<Purpose> {
     if !dir.join(FORCED).exists() {
         return Ok(Purpose::Serve);
     }
-    emptying::remove(&dir.join("cluster"))?;
-    copy_all(&dir.join(BEFORE), &dir.join("cluster"))?;
+    let begun = dir.join(BEGUN);
+    if !begun.exists() && !is_member(dir)? {
+        emptying::remove(&dir.join(FORCED))?;
+        return Ok(Purpose::Serve);
+    }
+    if begun.exists() {
+        emptying::remove(&dir.join("cluster"))?;
+        copy_all(&dir.join(BEFORE), &dir.join("cluster"))?;
+    } else {
+        emptying::remove(&dir.join(BEFORE))?;
+        copy_all(&dir.join("cluster"), &dir.join(BEFORE))?;
+        fs::File::create(&begun)?.sync_all()?;
+        fs::File::open(dir)?.sync_all()?;
+    }
     Ok(Purpose::ForceBoot)
 }
 
@@ -152,8 +163,12 @@ pub(super) fn purpose_of_start(dir: &Path) -> anyhow::Result<Purpose> {
 /// # Errors
 /// The disk refuses.
 pub(super) fn forced(dir: &Path) -> std::io::Result<()> {
-    emptying::remove(&dir.join(FORCED))?;
-    fs::File::open(dir)?.sync_all()
+    // In this order: a copy that is left is never taken for that of a later time.
+    for marker in [BEGUN, FORCED] {
+        emptying::remove(&dir.join(marker))?;
+        fs::File::open(dir)?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// Copies a folder, durably.

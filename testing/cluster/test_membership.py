@@ -164,9 +164,12 @@ def test_one_node_is_forced_to_go_on_when_the_others_are_gone(loose):
     with channel_at(c) as at_c:
         at_c.queue_declare("of-c", durable=True)
         publish(at_c, "of-c", b"1")
+    for node in loose:
+        node.kill()
+    c.launch()
+    eventually(lambda: c.ctl("ping")[0] == 0, "it answers while it waits for the others")
+    assert refused(c, "list_queues")[0] == 64
     ok(c, "stop_app")
-    a.kill()
-    b.kill()
     ok(c, "force_boot")
     ok(c, "start_app")
     with channel_at(c) as at_c:

@@ -10,7 +10,7 @@ mod seeds;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -69,6 +69,7 @@ pub(crate) struct Joined {
     cluster: Cluster,
     links: Arc<Links>,
     purpose: Purpose,
+    is_given_up: AtomicBool,
 }
 
 impl Joined {
@@ -80,6 +81,11 @@ impl Joined {
     /// Its state for management.
     pub(crate) fn shown(&self) -> NodePeers {
         NodePeers { peers: self.links.clone(), cluster: Some(self.cluster.clone()) }
+    }
+
+    /// A start that waits for other nodes ends within a second.
+    pub(crate) fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::Relaxed);
     }
 
     /// Tells the other nodes that this one goes.
@@ -99,6 +105,9 @@ impl Joined {
     pub(crate) fn open(&self, dir: &Path, options: BrokerOptions) -> Result<Broker, StartError> {
         let mut waited_s = 0_u64;
         while !self.cluster.wait_ready(WAIT).map_err(StartError::Metadata)? {
+            if self.is_given_up.load(Ordering::Relaxed) {
+                return Err(StartError::Metadata("the start was given up".into()));
+            }
             if waited_s.is_multiple_of(SAID_EVERY_S) {
                 let linked = self.links.connected();
                 let names: Vec<&str> = linked.iter().map(|peer| peer.identity.name.as_str()).collect();
@@ -182,7 +191,7 @@ fn start_for(
         cluster.stop();
         return Err(error.into());
     }
-    Ok(Some(Joined { cluster, links, purpose }))
+    Ok(Some(Joined { cluster, links, purpose, is_given_up: AtomicBool::new(false) }))
 }
 
 /// Later than all earlier lives of this process: a broker may be closed and opened within a second.

@@ -1,7 +1,6 @@
 //! The lives of the broker within one process: it is opened at the start, and closed and opened again when an operator asks for that
 //! (`stop_app`, `start_app`, `reset`). Between two lives only the control socket answers.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,13 +25,22 @@ pub(crate) struct Process {
     pub(crate) application: Arc<Application>,
     orders: Orders,
     /// Who waits until the broker runs, and for what answer.
-    waiting: Option<(Asked, Result<(), Failure>)>,
+    waiting: Vec<(Asked, Result<(), Failure>)>,
     /// Queues that the node had when its broker was closed or it was emptied; `None` when nobody knows.
     pub(crate) queues: Option<usize>,
     /// The order that is obeyed has closed the broker.
     was_running: bool,
     control: Runtime,
     has_socket: bool,
+}
+
+/// What `start_app` means at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// The broker runs: there is nothing to do.
+    IsDone,
+    /// It is being opened: the answer comes with that.
+    Waits,
 }
 
 /// What comes after a life.
@@ -63,7 +71,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         options: options.clone(),
         application,
         orders,
-        waiting: None,
+        waiting: Vec::new(),
         queues: None,
         was_running: false,
         control,
@@ -84,6 +92,7 @@ impl Process {
             let next = match ended {
                 Ok(Ended::Process) => Next::End,
                 Ok(Ended::Order(asked)) => {
+                    self.start_given_up();
                     self.was_running = true;
                     self.obey(asked)
                 }
@@ -118,30 +127,39 @@ impl Process {
         ended
     }
 
-    /// The broker runs: commands are answered, and whoever waited for it is told.
-    pub(crate) fn ready(&mut self, dir: &Path) {
-        if !self.has_socket {
-            let _inside = self.control.enter();
-            match ControlSocket::bind(&dir.join(SOCKET_NAME)) {
-                Ok(socket) => drop(self.control.spawn(socket.serve(self.application.clone()))),
-                Err(error) => {
-                    tracing::warn!(%error, "no control socket: `warren ctl` cannot reach this server");
-                }
-            }
-            self.has_socket = true;
+    /// Answers commands from now on; the lock of the data folder is held.
+    pub(crate) fn listen(&mut self) {
+        if self.has_socket {
+            return;
         }
-        if let Some((asked, answer)) = self.waiting.take() {
+        self.has_socket = true;
+        let _inside = self.control.enter();
+        match ControlSocket::bind(&self.options.node.data_dir.join(SOCKET_NAME)) {
+            Ok(socket) => drop(self.control.spawn(socket.serve(self.application.clone()))),
+            Err(error) => {
+                tracing::warn!(%error, "no control socket: `warren ctl` cannot reach this server");
+            }
+        }
+    }
+
+    /// The broker runs: commands are answered, and whoever waited for it is told.
+    pub(crate) fn ready(&mut self) {
+        self.listen();
+        for (asked, answer) in self.waiting.drain(..) {
             asked.answer(answer);
         }
     }
 
-    /// The next order that the running broker has to be closed for.
-    pub(crate) async fn closing_order(&mut self) -> Asked {
+    /// The next order that the broker has to be closed for.
+    pub(crate) async fn closing_order(&mut self, start: Start) -> Asked {
         loop {
-            match self.orders.recv().await {
-                Some(asked) if asked.order == Order::Start => asked.answer(Ok(())),
-                Some(asked) => return asked,
-                None => std::future::pending().await,
+            match (self.orders.recv().await, start) {
+                (Some(asked), Start::IsDone) if asked.order == Order::Start => asked.answer(Ok(())),
+                (Some(asked), Start::Waits) if asked.order == Order::Start => {
+                    self.waiting.push((asked, Ok(())))
+                }
+                (Some(asked), _) => return asked,
+                (None, _) => std::future::pending().await,
             }
         }
     }
@@ -152,7 +170,7 @@ impl Process {
         let was_running = std::mem::take(&mut self.was_running);
         let done = match &asked.order {
             Order::Start => {
-                self.waiting = Some((asked, Ok(())));
+                self.waiting.push((asked, Ok(())));
                 return Next::Open;
             }
             Order::Stop => Ok(()),
@@ -169,16 +187,24 @@ impl Process {
         let answer = done.map_err(|error| failed(&error));
         // RabbitMQ joins a node that runs, too, and starts it again.
         if was_running && matches!(asked.order, Order::Join { .. }) {
-            self.waiting = Some((asked, answer));
+            self.waiting.push((asked, answer));
             return Next::Open;
         }
         asked.answer(answer);
         Next::Wait
     }
 
+    /// Another order has come before the broker was open.
+    fn start_given_up(&mut self) {
+        for (asked, answer) in self.waiting.drain(..) {
+            let text = "Error:\nthe start has ended: another command came before the node was ready";
+            asked.answer(answer.and(Err(Failure::new(Exit::UNAVAILABLE, text))));
+        }
+    }
+
     fn start_failed(&mut self, error: &anyhow::Error) -> Next {
         tracing::error!("the broker has not started: {error:#}");
-        if let Some((asked, answer)) = self.waiting.take() {
+        for (asked, answer) in self.waiting.drain(..) {
             asked.answer(answer.and(Err(failed(error))));
         }
         Next::Wait

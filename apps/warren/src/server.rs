@@ -25,7 +25,7 @@ use tokio::task::JoinHandle;
 
 use crate::cluster::Joined;
 use crate::config::{self, AccessOptions, Durability, NodeOptions, Options, Permit, Switch};
-use crate::lives::Process;
+use crate::lives::{Process, Start};
 use crate::names::leave_name;
 use crate::signals::Signals;
 use crate::tls::Certificates;
@@ -78,15 +78,17 @@ pub(crate) async fn serve(process: &mut Process, began: Instant) -> anyhow::Resu
         Around { options: &options, clock: Arc::new(RealClock::new()), random: Arc::new(RealRandom), began };
     let joined = cluster::start(&options, around.clock.clone(), around.random.clone())?.map(Arc::new);
     let mut signals = Signals::new()?;
-    let opened = tokio::select! {
-        opened = open(dir, broker_options(&options, &name), joined.clone()) => opened,
-        () = signals.come(), if joined.is_some() => stop_at_once("a signal came before the node was ready"),
+    let opening = open(dir, broker_options(&options, &name), joined.clone());
+    let (opened, early) = match &joined {
+        None => (opening.await, None),
+        Some(joined) => wait_for_others(process, joined, opening, &mut signals).await,
     };
-    let broker = match opened {
-        Ok(broker) => broker,
-        Err(error) => {
+    let broker = match (opened, early) {
+        (Ok(broker), None) => broker,
+        (Ok(broker), Some(ended)) => return close(broker, joined, &mut signals).await.map(|()| ended),
+        (Err(error), early) => {
             leave(joined).await;
-            return Err(error);
+            return early.ok_or(error);
         }
     };
     warn_of_open(dir);
@@ -99,6 +101,26 @@ pub(crate) async fn serve(process: &mut Process, began: Instant) -> anyhow::Resu
     profiles::forget_history();
     let closed = close(broker, joined, &mut signals).await;
     ended.and_then(|ended| closed.map(|()| ended))
+}
+
+/// Opens the broker of a member, which may wait for the others: commands are answered meanwhile, and may end the wait.
+async fn wait_for_others(
+    process: &mut Process,
+    joined: &Joined,
+    opening: impl Future<Output = anyhow::Result<Broker>>,
+    signals: &mut Signals,
+) -> (anyhow::Result<Broker>, Option<Ended>) {
+    process.listen();
+    let stop = process.application.stop();
+    tokio::pin!(opening);
+    let ended = tokio::select! {
+        opened = &mut opening => return (opened, None),
+        () = signals.come() => stop_at_once("a signal came before the node was ready"),
+        () = stop.notified() => Ended::Process,
+        asked = process.closing_order(Start::Waits) => Ended::Order(asked),
+    };
+    joined.give_up();
+    (opening.await, Some(ended))
 }
 
 /// Lets clients in until something ends that.
@@ -152,11 +174,11 @@ async fn attend(
     let stop = node.stop.clone();
     process.application.opened(broker.clone(), node);
     announce(&addresses, [&mqtt, &streams], http_address, https_address, options)?;
-    process.ready(dir);
+    process.ready();
     let ended = tokio::select! {
         () = signals.come() => Ended::Process,
         () = stop.notified() => Ended::Process,
-        asked = process.closing_order() => Ended::Order(asked),
+        asked = process.closing_order(Start::IsDone) => Ended::Order(asked),
     };
     tracing::info!("stopping: closing connections");
     process.application.closed();

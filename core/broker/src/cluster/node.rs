@@ -135,6 +135,7 @@ struct Standing {
     life: Option<(u16, u32)>,
     failure: Option<String>,
     has_left: bool,
+    leader_changes: u64,
 }
 
 /// The state that the thread shares with others.
@@ -179,6 +180,8 @@ impl Shared {
     pub(super) fn show(&self, view: View) {
         let mut standing = self.standing.lock();
         if *standing.view != view {
+            let is_led_anew = view.leader.is_some() && view.leader != standing.view.leader;
+            standing.leader_changes += u64::from(is_led_anew);
             standing.view = Arc::new(view);
             self.changed.notify_all();
         }
@@ -307,6 +310,12 @@ impl Cluster {
     #[must_use]
     pub fn view(&self) -> Arc<View> {
         self.0.shared.standing.lock().view.clone()
+    }
+
+    /// How often this node has learned of a leader of the metadata that it did not follow before, since its start.
+    #[must_use]
+    pub fn leader_changes(&self) -> u64 {
+        self.0.shared.standing.lock().leader_changes
     }
 
     /// The links to the other nodes; `None` before the start.

@@ -1,8 +1,9 @@
-//! Metrics of the links to other nodes; nothing on a node that is alone. Refuses to know pages.
+//! Metrics of the links to other nodes and of the metadata that all nodes have; nothing on a node that is alone. Refuses to know pages.
 
 use std::io;
 
 use broker::cluster::peers::{LaneStatus, LinkStatus, PeerStatus};
+use broker::cluster::{Cluster, View};
 
 use super::page::{Kind, Page, labels};
 use crate::resources::node::Node;
@@ -26,9 +27,46 @@ const OF_LANES: &[OfLane] = &[
     }),
 ];
 
+/// One metric of the metadata.
+type OfView = (&'static str, &'static str, fn(&View) -> u64);
+
+const OF_METADATA: &[OfView] = &[
+    ("metadata_term", "Raft term of the metadata", |it| it.term),
+    (
+        "metadata_committed_index",
+        "Entries of the metadata that are committed, as far as this node knows",
+        |it| it.commit,
+    ),
+    ("metadata_applied_index", "Entries of the metadata that this node has applied", |it| it.applied),
+    ("metadata_is_leader", "Whether this node leads the metadata", |it| u64::from(it.leader == Some(it.own))),
+    ("metadata_has_leader", "Whether this node knows a leader: without one changes wait", |it| {
+        u64::from(it.leader.is_some())
+    }),
+    ("metadata_voters", "Nodes that count for majorities", |it| {
+        it.members.iter().filter(|member| member.is_voter).count() as u64
+    }),
+    ("metadata_voters_up", "Those of them that are linked with this node, itself included", |it| {
+        it.members.iter().filter(|member| member.is_voter && member.is_up).count() as u64
+    }),
+];
+
+fn write_metadata(cluster: &Cluster, page: &mut Page<'_>) -> io::Result<()> {
+    let view = cluster.view();
+    for (name, help, value) in OF_METADATA {
+        page.head(name, Kind::Gauge, help)?;
+        page.sample(name, "", value(&view) as f64)?;
+    }
+    let name = "metadata_leader_changes_total";
+    page.head(name, Kind::Counter, "Times this node has learned of another leader")?;
+    page.sample(name, "", cluster.leader_changes() as f64)
+}
+
 /// Writes them; counters begin anew with each link.
 pub(crate) fn write(node: &Node, page: &mut Page<'_>) -> io::Result<()> {
     let Some(links) = &node.peers else { return Ok(()) };
+    if let Some(cluster) = &links.cluster {
+        write_metadata(cluster, page)?;
+    }
     let known = links.peers.known();
     page.head("link_up", Kind::Gauge, "Whether a node is connected")?;
     for peer in &known {

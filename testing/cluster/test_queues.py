@@ -237,3 +237,19 @@ def test_pages_show_queues_of_all_nodes_with_what_is_in_them(three):
     b.kill()
     eventually(lambda: api(a, "queues/%2F/shown")["state"] == "down", "its node is down")
     assert [it["name"] for it in api(a, "nodes") if not it["running"]] == [b.name]
+
+
+def test_lists_of_connections_and_pages_of_nodes_come_from_all_nodes(three):
+    with contextlib.ExitStack() as stack:
+        for node in three.nodes:
+            stack.enter_context(connected(node)).channel()
+        for node in three.nodes:
+            code, out, err = node.ctl("-q", "list_connections", "pid", "user")
+            assert code == 0 and len(out.splitlines()) == 4, out + err
+            code, out, err = node.ctl("-q", "list_channels", "pid")
+            assert code == 0 and len(out.splitlines()) == 4, out + err
+            pages = {it["name"]: it for it in api(node, "nodes")}
+            pids = {name: int(page["os_pid"]) for name, page in pages.items()}
+            assert pids == {it.name: it.pid for it in three.nodes}
+        other = three.nodes[1]
+        assert api(three.nodes[0], f"nodes/{other.name}")["uptime"] > 0

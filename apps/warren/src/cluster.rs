@@ -90,6 +90,7 @@ impl Joined {
 
     /// Tells the other nodes that this one goes.
     pub(crate) async fn leave(&self) {
+        self.cluster.answer_with(None);
         self.links.stop().await;
     }
 

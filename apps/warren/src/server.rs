@@ -172,6 +172,7 @@ async fn attend(
     leave_name(dir, cluster::told_name(&options.cluster, &name));
     start_lines::complete(&node, *began);
     let stop = node.stop.clone();
+    management::answer_other_nodes(broker, &node);
     process.application.opened(broker.clone(), node);
     announce(&addresses, [&mqtt, &streams], http_address, https_address, options)?;
     process.ready();

@@ -14,6 +14,7 @@ use multiraft::{Body, Effects, Envelope, Members, ReplicaId, Role, entry_body};
 use platform::Monotonic;
 
 use super::frames::{self, Arriving, Standing, Welcome};
+use super::inquiries::Inquiries;
 use super::machine::{Machine, rows};
 use super::member;
 use super::name::NodeName;
@@ -51,6 +52,7 @@ pub(super) struct Driver {
     pub(super) purpose: Purpose,
     /// Members that have asked the leader to be let go.
     pub(super) leaving: BTreeSet<u16>,
+    pub(super) inquiries: Inquiries,
     pub(super) linked: BTreeMap<NodeName, Linked>,
     pub(super) arriving: Arriving,
     /// Payloads for the recovery lane that wait for room.
@@ -93,6 +95,7 @@ impl Driver {
             seeds: if options.purpose == Purpose::Join { usize::MAX } else { options.seeds },
             purpose: options.purpose,
             leaving: BTreeSet::new(),
+            inquiries: Inquiries::default(),
             linked: BTreeMap::new(),
             arriving: Arriving::default(),
             states: BTreeMap::new(),
@@ -144,6 +147,7 @@ impl Driver {
             self.tick();
             self.turn();
         }
+        self.inquiries.tick(Monotonic(u64::MAX));
         if let Some(replica) = &self.replica
             && let Err(error) = replica.log.close()
         {
@@ -167,6 +171,8 @@ impl Driver {
             Event::Drained(name) => self.pump_state(&name),
             Event::Durable => {}
             Event::Step(step) => self.propose_or_forward(&step),
+            Event::Inquire(to, question, reply) => self.inquire(to, &question, reply),
+            Event::Answered(to, id, answer) => self.answer_inquiry(&to, id, &answer),
             Event::Propose(entry, told) => self.outgoing.add(entry, told, self.foundation.clock.now()),
             Event::Ask(ask, reply) => {
                 let answer = self.ask(ask);
@@ -202,6 +208,7 @@ impl Driver {
 
     fn down(&mut self, name: &NodeName) {
         self.linked.remove(name);
+        self.inquiries.down(name);
         self.arriving.forget(name);
         let was_sent_state = self.states.remove(name).is_some();
         self.tell_queues(name, false);
@@ -235,7 +242,7 @@ impl Driver {
     }
 
     /// Sends a message in pieces; false when some of it was not taken.
-    fn send_whole(&self, to: &NodeName, lane: Lane, kind: u8, message: Bytes) -> bool {
+    pub(super) fn send_whole(&self, to: &NodeName, lane: Lane, kind: u8, message: Bytes) -> bool {
         frames::pieces(message).all(|piece| self.send(to, lane, kind, piece))
     }
 
@@ -251,6 +258,14 @@ impl Driver {
                 }
                 Some(())
             }
+            frames::INQUIRY => match self.arriving.add(from, lane, kind, payload) {
+                None => Some(()),
+                Some(message) => self.inquired(from, message),
+            },
+            frames::INQUIRED => match self.arriving.add(from, lane, kind, payload) {
+                None => Some(()),
+                Some(message) => self.take_answer(from, message),
+            },
             frames::STANDING => Standing::decode(payload).map(|standing| self.heard_standing(from, standing)),
             frames::JOIN => {
                 self.asked_to_join(from);
@@ -313,6 +328,7 @@ impl Driver {
             return;
         }
         self.next_tick = Monotonic(now.0 + TICK.as_nanos() as u64);
+        self.inquiries.tick(now);
         self.outgoing.tick(now, &self.machine);
         if let Some(replica) = &mut self.replica {
             replica.group.tick();

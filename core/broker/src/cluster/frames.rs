@@ -25,6 +25,10 @@ pub(crate) const REFUSED: u8 = FIRST_KIND + 5;
 pub(crate) const LEAVE: u8 = FIRST_KIND + 6;
 /// The answer to [`LEAVE`]: the receiver is no member any more.
 pub(crate) const LEFT: u8 = FIRST_KIND + 7;
+/// A piece of a question of a tool: its number, and bytes that tools understand.
+pub(crate) const INQUIRY: u8 = FIRST_KIND + 8;
+/// A piece of the answer to [`INQUIRY`], with its number.
+pub(crate) const INQUIRED: u8 = FIRST_KIND + 9;
 
 /// Bytes of a piece: below what a frame may have.
 const PIECE_BYTES: usize = 512 << 10;

@@ -8,6 +8,7 @@ mod elsewhere;
 mod far;
 mod formation;
 mod frames;
+mod inquiries;
 mod leaving;
 mod machine;
 mod member;
@@ -22,6 +23,7 @@ pub(crate) mod replicas;
 mod tests;
 mod watch;
 
+pub use inquiries::Answerer;
 pub use name::{NodeName, WrongNodeName};
 pub use replicas::MemberStanding;
 pub use node::{Cluster, ClusterOptions, Purpose, View, ViewedMember};

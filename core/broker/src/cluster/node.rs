@@ -15,6 +15,7 @@ use stdx::ConnectionId;
 
 use super::driver::Driver;
 use super::far::Fars;
+use super::inquiries::{Answerer, Answering};
 use super::name::NodeName;
 use super::peers::{DownReason, Epoch, Lane, PeerEvents, PeerIdentity, SharedPeers, Vitals};
 use crate::alarms::Raised;
@@ -121,6 +122,8 @@ pub(super) enum Event {
     Ask(Ask, Reply<Result<(), String>>),
     TakeState(Reply<State>),
     Attach(Weak<Inner>),
+    Inquire(NodeName, Vec<u8>, Reply<Option<Vec<u8>>>),
+    Answered(NodeName, u64, Bytes),
 }
 
 #[derive(Default)]
@@ -143,6 +146,7 @@ pub(super) struct Shared {
     pub(super) timeout: Duration,
     /// Queues of other nodes.
     pub(super) fars: Fars,
+    pub(super) answering: Answering,
     inbox: Mutex<Inbox>,
     come: Condvar,
     standing: Mutex<Standing>,
@@ -223,6 +227,7 @@ impl Cluster {
         let shared = Shared {
             timeout: options.change_timeout,
             fars: Fars::default(),
+            answering: Answering::default(),
             inbox: Mutex::default(),
             come: Condvar::new(),
             standing: Mutex::default(),
@@ -344,6 +349,31 @@ impl Cluster {
         call
     }
 
+    /// Asks another node, whose answerer understands the bytes. `None`: it is down, busy, or has not answered within five seconds.
+    #[must_use]
+    pub fn inquire(&self, name: NodeName, question: Vec<u8>) -> Call<Option<Vec<u8>>> {
+        let (reply, call) = Call::pair();
+        let refused = {
+            let mut inbox = self.0.shared.inbox.lock();
+            if inbox.is_stopped {
+                Some(reply)
+            } else {
+                inbox.events.push(Event::Inquire(name, question, reply));
+                self.0.shared.come.notify_one();
+                None
+            }
+        };
+        if let Some(reply) = refused {
+            reply.send(None);
+        }
+        call
+    }
+
+    /// Who answers questions of other nodes from now on; `None` for nobody.
+    pub fn answer_with(&self, answerer: Option<Answerer>) {
+        *self.0.shared.answering.answerer.lock() = answerer;
+    }
+
     /// A connection declares an exclusive queue, which has to be deleted with it.
     pub(crate) fn note_exclusive(&self, owner: ConnectionId) {
         self.0.exclusive.lock().insert(owner);
@@ -383,10 +413,15 @@ impl Cluster {
 
     /// Ends the thread and closes the log.
     pub fn stop(&self) {
-        {
+        let rest = {
             let mut inbox = self.0.shared.inbox.lock();
             inbox.is_stopped = true;
-            inbox.events.clear();
+            std::mem::take(&mut inbox.events)
+        };
+        for event in rest {
+            if let Event::Inquire(.., reply) = event {
+                reply.send(None);
+            }
         }
         self.0.shared.come.notify_one();
         self.0.shared.fars.abandon();

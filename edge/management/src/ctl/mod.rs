@@ -19,6 +19,7 @@ pub(crate) mod connections;
 pub(crate) mod delayed;
 pub(crate) mod delivery;
 pub(crate) mod events;
+pub(crate) mod everywhere;
 pub(crate) mod format;
 pub(crate) mod hints;
 pub(crate) mod interfaces;

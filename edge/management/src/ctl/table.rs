@@ -6,11 +6,11 @@ use std::sync::LazyLock;
 use broker::{Broker, Tracing};
 
 use super::{
-    access, alarms, application, connections, delayed, delivery, events, hints, limits, maintenance, node,
-    parameters, plugins, policies, profile, queues, quorum, report, routes, shovels, stages, streams,
-    topology, upkeep, vhosts,
+    access, alarms, application, connections, delayed, delivery, events, everywhere, hints, limits,
+    maintenance, node, parameters, plugins, policies, profile, queues, quorum, report, routes, shovels,
+    stages, streams, topology, upkeep, vhosts,
 };
-use crate::ctl::commands::{Call, Commands, Run};
+use crate::ctl::commands::{Call, Commands, Outcome, Run};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
 use crate::definitions::export;
 use crate::resources::node::Node;
@@ -31,13 +31,22 @@ const TABLES: [Commands; 9] = [
 static BY_NAME: LazyLock<HashMap<&'static str, Run>> =
     LazyLock::new(|| TABLES.iter().flat_map(|table| table.iter().copied()).collect());
 
-/// Runs one command; never on a thread that runs connections.
+/// Runs one command, listings on all nodes; never on a thread that runs connections.
 pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Answer {
-    let outcome = match BY_NAME.get(request.command.as_str()) {
+    let outcome = everywhere::with_others(node, request, outcome(broker, node, request));
+    outcome.unwrap_or_else(|failure| Answer::Failed(hints::hinted(broker, request, failure)))
+}
+
+/// The same for this node alone.
+pub(crate) fn run_here(broker: &Broker, node: &Node, request: &Request) -> Answer {
+    outcome(broker, node, request).unwrap_or_else(Answer::Failed)
+}
+
+fn outcome(broker: &Broker, node: &Node, request: &Request) -> Outcome {
+    match BY_NAME.get(request.command.as_str()) {
         Some(run) => run(&Call { broker, node, request }),
         None => Err(unknown(&request.command)),
-    };
-    outcome.unwrap_or_else(|failure| Answer::Failed(hints::hinted(broker, request, failure)))
+    }
 }
 
 /// Names of all commands that a server runs, in no order.

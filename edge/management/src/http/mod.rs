@@ -72,4 +72,5 @@ mod vhosts;
 pub use app::{App, Asset, Assets, Change, Headers, HttpOptions};
 pub use bounds::CALLS_MAX;
 pub use listener::{CONNECTIONS_MAX, HttpListener};
+pub(crate) use nodes::facts_of as facts_of_node;
 pub use router::router;

@@ -1,5 +1,6 @@
 //! The node: its limits, what it uses of them, where its memory is.
 
+use broker::Broker;
 use serde_json::{Map, Value, json};
 
 use super::auth::Access;
@@ -10,8 +11,9 @@ use super::problem::Problem;
 use super::rates;
 use super::reply::{Answer, Reply};
 use super::route::{Method, Route, route};
+use crate::ctl::everywhere;
 use crate::resources::node::cluster::{Member, members};
-use crate::resources::node::{NODE_NAME, memory, resident_bytes};
+use crate::resources::node::{NODE_NAME, Node, memory, resident_bytes};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/nodes", Access::Monitoring, "All nodes of the cluster.", nodes),
@@ -61,14 +63,18 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 fn nodes(call: &Call) -> Answer {
+    let pages = everywhere::pages_of_others(call.node());
     let all = members(call.node()).into_iter();
-    let all =
-        all.map(
-            |member| {
-                if member.name.as_str() == NODE_NAME { node_object(call) } else { short_object(&member) }
-            },
-        );
+    let all = all.map(|member| {
+        if member.name.as_str() == NODE_NAME { node_object(call) } else { other_object(&member, &pages) }
+    });
     listing::of_values(call, all.collect())
+}
+
+/// What another node says of itself, or this node's knowledge of it.
+fn other_object(member: &Member, pages: &[(String, Value)]) -> Value {
+    let page = pages.iter().find(|(name, _)| *name == member.name);
+    page.map_or_else(|| short_object(member), |(_, page)| page.clone())
 }
 
 /// This node's knowledge of another node.
@@ -84,7 +90,7 @@ fn short_object(member: &Member) -> Value {
 fn node(call: &Call) -> Answer {
     let other = members(call.node()).into_iter().find(|member| member.name == call.part("node"));
     if let Some(member) = other.filter(|member| member.name.as_str() != NODE_NAME) {
-        return listing::one(call, short_object(&member));
+        return listing::one(call, other_object(&member, &everywhere::pages_of_others(call.node())));
     }
     check(call)?;
     let mut json = node_object(call);
@@ -99,7 +105,24 @@ fn check(call: &Call) -> Result<(), Problem> {
 }
 
 fn node_object(call: &Call) -> Value {
-    let (broker, node) = (call.broker(), call.node());
+    let (mut json, used) = facts(call.broker(), call.node());
+    for (name, value) in rates::node(call, &used) {
+        json[name] = if name.ends_with("_avg_time") { 0.0.into() } else { value };
+    }
+    json
+}
+
+/// The page of this node without what is counted over time, for another node.
+pub(crate) fn facts_of(broker: &Broker, node: &Node) -> Value {
+    let (mut json, used) = facts(broker, node);
+    for (name, value) in used {
+        json[name] = value.into();
+    }
+    json
+}
+
+/// What is known of this node, and what it uses.
+fn facts(broker: &Broker, node: &Node) -> (Value, Vec<(&'static str, u64)>) {
     let levels = broker.alarms().levels();
     let raised = broker.alarms().raised();
     let process = Process::now();
@@ -107,7 +130,7 @@ fn node_object(call: &Call) -> Value {
     let disk_free = levels.disk_free_bytes.unwrap_or(0);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let uptime_ms = u64::try_from(node.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let mut json = json!({
+    let json = json!({
         "name": NODE_NAME,
         "type": "disc",
         "running": true,
@@ -144,11 +167,7 @@ fn node_object(call: &Call) -> Value {
         "sockets_total": 0,
         "proc_total": process.threads_max,
     });
-    let used = node_facts::used(memory_used, disk_free);
-    for (name, value) in rates::node(call, &used) {
-        json[name] = if name.ends_with("_avg_time") { 0.0.into() } else { value };
-    }
-    json
+    (json, node_facts::used(memory_used, disk_free))
 }
 
 /// Keys in which RabbitMQ breaks its memory down; those that do not exist here are 0.

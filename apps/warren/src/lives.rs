@@ -85,7 +85,6 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 
 impl Process {
     fn live(&mut self, mut began: Instant) -> anyhow::Result<()> {
-        emptying::go_on(&self.options.node.data_dir)?;
         let mut is_first = true;
         loop {
             let ended = self.one_life(began);
@@ -114,6 +113,7 @@ impl Process {
 
     /// Opens the broker, and runs it until something ends it.
     fn one_life(&mut self, began: Instant) -> anyhow::Result<Ended> {
+        emptying::go_on(&self.options.node.data_dir)?;
         let runtime = Builder::new_multi_thread()
             .enable_all()
             .thread_name("edge")
@@ -156,7 +156,7 @@ impl Process {
             match (self.orders.recv().await, start) {
                 (Some(asked), Start::IsDone) if asked.order == Order::Start => asked.answer(Ok(())),
                 (Some(asked), Start::Waits) if asked.order == Order::Start => {
-                    self.waiting.push((asked, Ok(())))
+                    self.waiting.push((asked, Ok(())));
                 }
                 (Some(asked), _) => return asked,
                 (None, _) => std::future::pending().await,

@@ -52,6 +52,8 @@ pub(super) struct Driver {
     pub(super) purpose: Purpose,
     /// Members that have asked the leader to be let go.
     pub(super) leaving: BTreeSet<u16>,
+    /// Nodes that have left: they are not dialled when their links end.
+    pub(super) left: BTreeSet<NodeName>,
     pub(super) inquiries: Inquiries,
     pub(super) linked: BTreeMap<NodeName, Linked>,
     pub(super) arriving: Arriving,
@@ -95,6 +97,7 @@ impl Driver {
             seeds: if options.purpose == Purpose::Join { usize::MAX } else { options.seeds },
             purpose: options.purpose,
             leaving: BTreeSet::new(),
+            left: BTreeSet::new(),
             inquiries: Inquiries::default(),
             linked: BTreeMap::new(),
             arriving: Arriving::default(),
@@ -208,6 +211,9 @@ impl Driver {
 
     fn down(&mut self, name: &NodeName) {
         self.linked.remove(name);
+        if self.left.remove(name) {
+            self.peers.forget(name);
+        }
         self.inquiries.down(name);
         self.arriving.forget(name);
         let was_sent_state = self.states.remove(name).is_some();

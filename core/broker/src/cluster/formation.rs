@@ -61,6 +61,10 @@ impl Driver {
         if self.member.is_some() || self.refusal.is_some() || self.seeds == 0 {
             return;
         }
+        // Whoever names no others joins nobody unasked, also when others still know its address.
+        if self.seeds == 1 {
+            return self.form();
+        }
         let members: Vec<_> = self
             .linked
             .iter()

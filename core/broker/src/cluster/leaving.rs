@@ -62,6 +62,7 @@ impl Driver {
         } else {
             tracing::info!(node = %from, "the node has left the cluster");
             self.leaving.remove(&number);
+            self.left.insert(from.clone());
             self.send(from, Lane::Control, frames::LEFT, Bytes::new());
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Refuses to know: sockets, bytes of frames between links.
 
+mod answering;
 mod awaited;
 mod driver;
 mod elsewhere;
@@ -25,5 +26,5 @@ mod watch;
 
 pub use inquiries::Answerer;
 pub use name::{NodeName, WrongNodeName};
-pub use replicas::MemberStanding;
 pub use node::{Cluster, ClusterOptions, Purpose, View, ViewedMember};
+pub use replicas::MemberStanding;

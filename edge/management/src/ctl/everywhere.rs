@@ -80,7 +80,7 @@ pub(crate) fn with_others(node: &Node, request: &Request, outcome: Outcome) -> O
         match serde_json::from_slice(&bytes) {
             Ok(Answer::Rows(theirs)) if theirs.columns == rows.columns => rows.rows.extend(theirs.rows),
             _ => {
-                tracing::warn!(node = %name, command = %request.command, "the listing of another node cannot be read")
+                tracing::warn!(node = %name, command = %request.command, "the listing of another node cannot be read");
             }
         }
     }

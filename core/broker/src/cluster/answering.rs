@@ -1,0 +1,87 @@
+//! The thread of the metadata group passes questions of tools on, and answers. What waits is in [`Inquiries`](super::inquiries::Inquiries).
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use platform::Monotonic;
+
+use super::driver::Driver;
+use super::frames::{self, Fields};
+use super::inquiries::Asked;
+use super::name::NodeName;
+use super::node::Event;
+use super::peers::Lane;
+use crate::call::Reply;
+
+/// Who has not answered by then does not.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Questions of other nodes that are answered at once; further ones get no answer.
+const ANSWERING_MAX: usize = 8;
+/// A longer answer is none.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+fn framed(id: u64, body: &[u8]) -> Bytes {
+    let mut out = BytesMut::with_capacity(body.len() + 8);
+    out.put_u64(id);
+    out.extend_from_slice(body);
+    out.freeze()
+}
+
+impl Driver {
+    pub(super) fn inquire(&mut self, node: NodeName, question: &[u8], reply: Reply<Option<Vec<u8>>>) {
+        let id = self.inquiries.next;
+        self.inquiries.next += 1;
+        if !self.linked.contains_key(&node)
+            || !self.send_whole(&node, Lane::Control, frames::INQUIRY, framed(id, question))
+        {
+            return reply.send(None);
+        }
+        let until = Monotonic(self.now().0 + TIMEOUT.as_nanos() as u64);
+        self.inquiries
+            .asked
+            .insert(id, Asked { node, until, reply: Box::new(move |answer| reply.send(answer)) });
+    }
+
+    pub(super) fn inquired(&mut self, from: &NodeName, message: Bytes) -> Option<()> {
+        let mut fields = Fields(message);
+        let id = fields.u64()?;
+        let answering = &self.shared.answering;
+        let answerer = answering.answerer.lock().clone();
+        let is_free = answering.running.load(Ordering::Relaxed) < ANSWERING_MAX;
+        let (Some(answerer), true) = (answerer, is_free) else {
+            self.answer_inquiry(from, id, &Bytes::new());
+            return Some(());
+        };
+        answering.running.fetch_add(1, Ordering::Relaxed);
+        let (shared, to) = (self.shared.clone(), from.clone());
+        let answer = move || {
+            let answer = answerer(&fields.0).into();
+            shared.answering.running.fetch_sub(1, Ordering::Relaxed);
+            shared.add(Event::Answered(to, id, answer));
+        };
+        if let Err(error) = platform::thread::spawn_or_abort("node-answer", answer) {
+            tracing::warn!(%error, "a question of another node cannot be answered");
+            self.shared.answering.running.fetch_sub(1, Ordering::Relaxed);
+        }
+        Some(())
+    }
+
+    /// An empty answer is none.
+    pub(super) fn answer_inquiry(&mut self, to: &NodeName, id: u64, answer: &Bytes) {
+        let answer: &[u8] = if answer.len() > ANSWER_BYTES_MAX { &[] } else { answer };
+        // Whoever does not get it stops waiting by itself.
+        let _taken = self.send_whole(to, Lane::Control, frames::INQUIRED, framed(id, answer));
+    }
+
+    pub(super) fn take_answer(&mut self, from: &NodeName, message: Bytes) -> Option<()> {
+        let mut fields = Fields(message);
+        let id = fields.u64()?;
+        if self.inquiries.asked.get(&id).is_some_and(|asked| asked.node == *from)
+            && let Some(asked) = self.inquiries.asked.remove(&id)
+        {
+            (asked.reply)(Some(fields.0.to_vec()).filter(|answer| !answer.is_empty()));
+        }
+        Some(())
+    }
+}

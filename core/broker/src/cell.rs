@@ -567,6 +567,7 @@ impl Queue {
         let is_idle = machine.is_as_new() || machine.rest().is_some();
         let used = if is_idle { 0 } else { stats.memory_bytes + size_of::<CellState>() as u64 };
         stats.memory_bytes = used + self.fixed_bytes() as u64;
+        stats.members = self.members();
         stats
     }
 

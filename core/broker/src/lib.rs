@@ -107,7 +107,8 @@ pub use queues::RetryOf;
 pub use queues::{
     ArgumentError, ArgumentReason, BodyBuffer, BodyBytes, ConsumerId, ConsumerSpec, ConsumerStats, Credit,
     CreditNews, Delivery, DeliveryTotals, DeliveryView, GotMessage, Head, InMemory, Kind, LargeBody,
-    MessageSeq, QueueCounts, QueueGlance, QueueStats, QueueTotals, Scheduled, SettleHow, SettleRun, Standing,
+    MemberStanding, MessageSeq, QueueCounts, QueueGlance, QueueStats, QueueTotals, Scheduled, SettleHow,
+    SettleRun, Standing,
 };
 pub use routing::{ArgumentError as ExchangeArgumentError, Passage};
 pub use stdx::ConnectionId;

@@ -304,6 +304,7 @@ impl State {
         }
         let mut changed = Replicas::clone(replicas);
         if changed.asked_for(asked.change, asked.node) {
+            changed.replace_leader(|node| nodes.down.contains(&node));
             changed.version += 1;
             *replicas = Arc::new(changed);
             let change = Change::ReplicasChanged { queue: asked.queue, replicas: replicas.clone() };

@@ -294,6 +294,21 @@ pub struct QueueStats {
     pub ready_returned: u64,
     /// Messages that came back and wait for their time.
     pub delayed: u64,
+    /// What its leader knows of the nodes that have it; empty of a queue that one node has.
+    pub members: Vec<MemberStanding>,
+}
+
+/// What the leader of a queue knows of a node that has the queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberStanding {
+    /// Its number.
+    pub node: u16,
+    /// Turns of the leader that it has not confirmed to have on its disk. 0 of the leader itself.
+    pub lag: u64,
+    /// The last turn that it has confirmed. Turns count what changes the queue under its present leader.
+    pub has: u64,
+    /// Whether it gets every record as it is logged. One that does not is away, or is sent what it lacks.
+    pub is_following: bool,
 }
 
 /// Messages whose content is in memory; the others are on disk.

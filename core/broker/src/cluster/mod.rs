@@ -27,4 +27,4 @@ mod watch;
 pub use inquiries::Answerer;
 pub use name::{NodeName, WrongNodeName};
 pub use node::{Cluster, ClusterOptions, Purpose, View, ViewedMember};
-pub use replicas::MemberStanding;
+pub use replicas::Place;

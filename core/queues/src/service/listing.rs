@@ -33,6 +33,7 @@ impl Service {
             ready_by_priority: store.ready_by_level(),
             ready_returned: store.returns.as_ref().map_or(0, |returns| returns.ready()),
             delayed: store.returns.as_ref().map_or(0, |returns| returns.delayed()),
+            members: Vec::new(),
         }
     }
 

@@ -37,7 +37,7 @@ pub(crate) const COMMANDS: Commands = &[
     ("check_if_any_deprecated_features_are_used", |_| {
         Ok(Answer::message("Cluster reported no deprecated features in use"))
     }),
-    ("check_if_node_is_quorum_critical", |it| cluster::check_critical(it.node)),
+    ("check_if_node_is_quorum_critical", |it| cluster::check_critical(it.broker, it.node)),
     ("certificates", |it| Ok(certificates::certificates(it.node))),
     ("check_certificate_expiration", |it| certificates::check_expiration(it.node, it.request)),
     ("reload_certificates", |it| certificates::reload(it.broker, it.node)),

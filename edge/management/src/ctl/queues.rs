@@ -11,6 +11,7 @@ use crate::ctl::columns::{Column, chosen, rows};
 use crate::ctl::commands::{Outcome, arguments, refused, usage};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
 use crate::resources::connections::pid;
+use crate::resources::members::{self, nodes_of};
 use crate::resources::node::NODE_NAME;
 use crate::resources::policies::definition_object;
 use crate::resources::values::{text, typed};
@@ -57,11 +58,16 @@ pub(crate) const QUEUE_COLUMNS: &[Column<Line>] = &[
     ("disk_reads", |(_, it)| it.totals.disk_reads.into()),
     ("disk_writes", |(_, it)| it.totals.disk_writes.into()),
     ("pid", |(it, _)| pid_of_queue(it).into()),
-    ("leader", |_| NODE_NAME.into()),
-    ("members", |_| vec![NODE_NAME].into()),
+    ("leader", |(it, _)| nodes_of(it).leader.into()),
+    ("members", |(it, _)| nodes_of(it).members.into()),
     ("online", |(it, _)| match it.queue_kind() {
         Kind::Classic => "".into(),
-        Kind::Quorum | Kind::Stream => vec![NODE_NAME].into(),
+        Kind::Quorum | Kind::Stream => nodes_of(it).online.into(),
+    }),
+    // Warren's own.
+    ("in_sync", |(it, _)| match it.queue_kind() {
+        Kind::Quorum => nodes_of(it).in_sync.into(),
+        Kind::Classic | Kind::Stream => "".into(),
     }),
     ("exclusive_consumer_pid", |(_, it)| exclusive_pid(it).into()),
     ("exclusive_consumer_tag", |(_, it)| text(it.exclusive_tag.as_deref().unwrap_or_default())),
@@ -112,11 +118,13 @@ pub(crate) const WITHOUT_CONTENTS: &[&str] = &[
     "leader",
     "members",
     "online",
+    "in_sync",
 ];
 
 /// RabbitMQ's word (B172).
 fn state(queue: &Queue) -> &'static str {
     match queue.condition() {
+        Condition::Running if !members::has_leader(queue) => "down",
         Condition::Running => "running",
         Condition::Deleted => "stopped",
         Condition::Crashed => "crashed",
@@ -132,8 +140,8 @@ fn queues_of(broker: &Broker, vhost: &str) -> Vec<Arc<Queue>> {
 fn with_contents(queues: &[Arc<Queue>]) -> Vec<Line> {
     let mut lines = Vec::with_capacity(queues.len());
     for batch in queues.chunks(BATCH) {
-        let asked: Vec<_> = batch.iter().map(|queue| (queue, queue.stats())).collect();
-        lines.extend(asked.into_iter().map(|(queue, stats)| (queue.clone(), stats.wait())));
+        let answers = members::stats_of(batch).into_iter().map(Option::unwrap_or_default);
+        lines.extend(batch.iter().cloned().zip(answers));
     }
     lines
 }

@@ -1,6 +1,4 @@
-//! Commands about the members of quorum queues, as RabbitMQ's `rabbitmq-queues` has them. A quorum queue has one member, on this node.
-//!
-//! Refuses to know how queues hold messages.
+//! Commands about the members of quorum queues, as RabbitMQ's `rabbitmq-queues` has them. Refuses to know how members agree.
 
 use std::sync::Arc;
 
@@ -12,7 +10,8 @@ use crate::ctl::columns::{Column, rows};
 use crate::ctl::commands::{Commands, Outcome, arguments};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
 use crate::resources::members;
-use crate::resources::node::{NODE_NAME, Node};
+use crate::resources::membership::{self, Changed, Target};
+use crate::resources::node::{Node, cluster};
 use crate::resources::values::text;
 
 /// Commands about members.
@@ -20,8 +19,8 @@ pub(crate) const COMMANDS: Commands = &[
     ("quorum_status", |it| quorum_status(it.broker, it.request)),
     ("add_member", |it| add_member(it.broker, it.node, it.request)),
     ("delete_member", |it| delete_member(it.broker, it.node, it.request)),
-    ("grow", |it| grow(it.node, it.request)),
-    ("grow_to_count", |it| grow_to_count(it.request)),
+    ("grow", |it| grow(it.broker, it.node, it.request)),
+    ("grow_to_count", |it| grow_to_count(it.broker, it.node, it.request)),
     ("shrink", |it| shrink(it.broker, it.node, it.request)),
     ("reclaim_quorum_memory", |it| reclaim(it.broker, it.request)),
     ("force_checkpoint", |it| force_checkpoint(it.broker, it.request)),
@@ -56,8 +55,8 @@ fn not_a_node(name: &str) -> Failure {
     Failure::new(Exit::USAGE, format!("Error: node {name} is not a member of the cluster"))
 }
 
-fn check_node(node: &Node, name: &str) -> Result<(), Failure> {
-    if node.names.mean(name) { Ok(()) } else { Err(not_a_node(name)) }
+fn target(broker: &Broker, node: &Node, name: &str) -> Result<Target, Failure> {
+    membership::target(broker, node, name).ok_or_else(|| not_a_node(name))
 }
 
 fn quorum_status(broker: &Broker, request: &Request) -> Outcome {
@@ -75,31 +74,31 @@ fn quorum_status(broker: &Broker, request: &Request) -> Outcome {
     ];
     let [name] = arguments(request)?;
     match quorum_queue(broker, request.vhost(), name) {
-        Ok(queue) => Ok(rows(COLUMNS, [members::status(&queue)])),
+        Ok(queue) => Ok(rows(COLUMNS, members::status(&queue))),
         Err(Missing::Queue) => Err(not_found(request, name)),
         Err(Missing::Members) => Err(unavailable("Cannot get quorum status of a classic queue")),
     }
 }
 
-/// The member is there already.
+/// Gives a node a copy of a queue.
 fn add_member(broker: &Broker, node: &Node, request: &Request) -> Outcome {
     let [name, on] = arguments(request)?;
-    check_node(node, on)?;
+    let on = target(broker, node, on)?;
     match quorum_queue(broker, request.vhost(), name) {
-        Ok(_) => Ok(Answer::done()),
+        Ok(queue) => membership::add(&queue, on).map(|()| Answer::done()).map_err(unavailable),
         Err(Missing::Queue) => Err(not_found(request, name)),
         Err(Missing::Members) => Err(unavailable("Cannot add members to a classic queue")),
     }
 }
 
-/// The last member cannot go. On a node that is none there is nothing to remove.
+/// Takes a node's copy away. The last member cannot go. On a node that is none there is nothing to remove.
 fn delete_member(broker: &Broker, node: &Node, request: &Request) -> Outcome {
     let [name, on] = arguments(request)?;
-    match quorum_queue(broker, request.vhost(), name) {
-        Ok(_) if node.names.mean(on) => Err(unavailable("last_node")),
-        Ok(_) => Ok(Answer::done()),
-        Err(Missing::Queue) => Err(not_found(request, name)),
-        Err(Missing::Members) => Err(unavailable("Cannot delete members from a classic queue")),
+    match (quorum_queue(broker, request.vhost(), name), membership::target(broker, node, on)) {
+        (Ok(queue), Some(on)) => membership::remove(&queue, on).map(|()| Answer::done()).map_err(unavailable),
+        (Ok(_), None) => Ok(Answer::done()),
+        (Err(Missing::Queue), _) => Err(not_found(request, name)),
+        (Err(Missing::Members), _) => Err(unavailable("Cannot delete members from a classic queue")),
     }
 }
 
@@ -111,25 +110,54 @@ fn check_strategy(strategy: &str) -> Result<(), Failure> {
     Err(Failure::new(Exit::USAGE, text))
 }
 
-/// All queues have their member on this node.
-fn grow(node: &Node, request: &Request) -> Outcome {
-    let [on, strategy] = arguments(request)?;
-    check_strategy(strategy)?;
-    check_node(node, on)?;
-    Ok(Answer::facts(String::new(), json!([])))
+const CHANGED: &[Column<Changed>] = &[
+    ("vhost", |it| it.queue.vhost_name().into()),
+    ("name", |it| text(it.queue.name())),
+    ("size", |it| it.size.into()),
+    ("result", |it| it.outcome.map_or_else(|why| format!("error: {why}"), |()| "ok".into()).into()),
+];
+
+fn changed(request: &Request, mut changed: Vec<Changed>) -> Answer {
+    if request.has("errors-only") {
+        changed.retain(|it| it.outcome.is_err());
+    }
+    rows(CHANGED, changed)
 }
 
-/// There is one node to have members on.
-fn grow_to_count(request: &Request) -> Outcome {
+/// Gives a node a copy of every queue that matches and that it has none of.
+fn grow(broker: &Broker, node: &Node, request: &Request) -> Outcome {
+    let [on, strategy] = arguments(request)?;
+    check_strategy(strategy)?;
+    let on = target(broker, node, on)?;
+    let grown = membership::grow(matching(broker, request)?, on, strategy == "even");
+    if grown.is_empty() {
+        return Ok(Answer::facts(String::new(), json!([])));
+    }
+    Ok(changed(request, grown))
+}
+
+/// Gives queues copies on nodes that run until each has so many, or no such node is left.
+fn grow_to_count(broker: &Broker, node: &Node, request: &Request) -> Outcome {
     let [count, strategy] = arguments(request)?;
-    if count.parse::<u32>().is_err() {
+    let Ok(count) = count.parse::<u32>() else {
         return Err(Failure::new(
             Exit::USAGE,
             "Error (argument validation): node count must be a positive integer",
         ));
-    }
+    };
     check_strategy(strategy)?;
-    Ok(Answer::facts(String::new(), json!([])))
+    let mut grown = Vec::new();
+    for on in cluster::names(node, |member| member.is_running) {
+        let is_small = |queue: &Arc<Queue>| membership::size(queue) < count as usize;
+        let queues: Vec<_> = matching(broker, request)?.into_iter().filter(is_small).collect();
+        if let Some(on) = membership::target(broker, node, &on).filter(|_| !queues.is_empty()) {
+            grown.extend(membership::grow(queues, on, strategy == "even"));
+        }
+    }
+    if grown.is_empty() {
+        return Ok(Answer::facts(String::new(), json!([])));
+    }
+    Ok(changed(request, grown))
 }
 
 /// The queues whose names and vhosts match.
@@ -138,31 +166,18 @@ fn matching(broker: &Broker, request: &Request) -> Result<Vec<Arc<Queue>>, Failu
         let text = request.options.get(option).map_or(".*", String::as_str);
         Regex::new(text).map_err(|_| unavailable(&format!("'{text}' is not a regular expression")))
     };
-    let (of_vhosts, of_queues) = (pattern("vhost-pattern")?, pattern("queue-pattern")?);
-    let vhosts = broker.vhosts().into_iter().filter(|vhost| of_vhosts.is_match(vhost.name()));
-    let queues = vhosts.flat_map(|vhost| vhost.queues());
-    Ok(queues
-        .filter(|queue| queue.queue_kind() == Kind::Quorum)
-        .filter(|queue| of_queues.is_match(&String::from_utf8_lossy(queue.name())))
-        .collect())
+    Ok(membership::matching(broker, &pattern("vhost-pattern")?, &pattern("queue-pattern")?))
 }
 
 type Outcomes = (Arc<Queue>, &'static str);
 
-/// The last members of queues cannot go.
+/// Takes a node's copies away. The last members of queues cannot go.
 fn shrink(broker: &Broker, node: &Node, request: &Request) -> Outcome {
-    const COLUMNS: &[Column<Outcomes>] = &[
-        ("vhost", |it| it.0.vhost_name().into()),
-        ("name", |it| text(it.0.name())),
-        ("size", |_| 1.into()),
-        ("result", |it| it.1.into()),
-    ];
     let [on] = arguments(request)?;
-    if !node.names.mean(on) {
-        return Ok(rows(COLUMNS, []));
-    }
-    let queues = matching(broker, request)?;
-    Ok(rows(COLUMNS, queues.into_iter().map(|queue| (queue, "error: last_node"))))
+    let Some(on) = membership::target(broker, node, on) else {
+        return Ok(rows(CHANGED, []));
+    };
+    Ok(changed(request, membership::shrink(matching(broker, request)?, on)))
 }
 
 /// There is no memory to reclaim: what is settled is given up at once.
@@ -193,27 +208,30 @@ fn force_checkpoint(broker: &Broker, request: &Request) -> Outcome {
 fn transfer_leadership(broker: &Broker, node: &Node, request: &Request) -> Outcome {
     let [name, on] = arguments(request)?;
     match quorum_queue(broker, request.vhost(), name) {
-        Ok(_) if node.names.mean(on) => {
-            Err(unavailable("The target node is already the leader of this queue"))
-        }
-        Ok(_) => Err(not_a_node(on)),
+        Ok(queue) => match membership::lead(&queue, target(broker, node, on)?) {
+            Ok(()) => Ok(Answer::done()),
+            Err(membership::ALREADY_LEADER) => {
+                Err(unavailable("The target node is already the leader of this queue"))
+            }
+            Err(why) => Err(unavailable(why)),
+        },
         Err(Missing::Queue) => Err(not_found(request, name)),
         Err(Missing::Members) => Err(unavailable("This operation is not supported for classic queues")),
     }
 }
 
-/// All leaders are on this node, and stay there.
+/// Evens out how many queues each node leads. Streams have one member.
 fn rebalance(broker: &Broker, request: &Request) -> Outcome {
-    const COLUMNS: &[Column<usize>] =
-        &[("Node name", |_| NODE_NAME.into()), ("Number of quorum queues", |it| (*it).into())];
+    const COLUMNS: &[Column<(String, usize)>] =
+        &[("Node name", |it| (&*it.0).into()), ("Number of quorum queues", |it| it.1.into())];
     let [kind] = arguments(request)?;
     if !["all", "quorum", "stream"].contains(&kind) {
         let text = format!("type {kind} is not supported. Try one of all, quorum, stream.");
         return Err(unavailable(&text));
     }
-    let count = if kind == "stream" { 0 } else { matching(broker, request)?.len() };
-    if count == 0 {
+    let queues = if kind == "stream" { Vec::new() } else { matching(broker, request)? };
+    if queues.is_empty() {
         return Ok(Answer::facts("No queue has leaders to move".into(), json!([])));
     }
-    Ok(rows(COLUMNS, [count]))
+    Ok(rows(COLUMNS, membership::rebalance(broker, &queues)))
 }

@@ -4,11 +4,13 @@
 use std::net::ToSocketAddrs;
 
 use broker::{Broker, LoginProtocol, LoginRecording, LoginSource, LoginTotals, SIZE_CLASSES};
+use regex::Regex;
 use serde_json::{Value, json};
 
 use crate::ctl::columns::{Column, chosen, rows};
 use crate::ctl::commands::{Commands, Outcome, arguments, usage};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
+use crate::resources::membership;
 use crate::resources::node::{NODE_NAME, Node};
 
 /// Commands of upkeep.
@@ -23,11 +25,7 @@ pub(crate) const COMMANDS: Commands = &[
     ("check_if_new_quorum_queue_replicas_have_finished_initial_sync", |_| {
         Ok(Answer::message(&format!("Node {NODE_NAME} reported no queues with promotable replicas")))
     }),
-    ("check_for_quorum_queues_without_an_elected_leader", |_| {
-        Ok(Answer::message(&format!(
-            "Node {NODE_NAME} reported all quorum queues matching the pattern have an elected leader"
-        )))
-    }),
+    ("check_for_quorum_queues_without_an_elected_leader", |it| check_leaders(it.broker, it.request)),
     ("has_reached_target_cluster_size", |_| {
         Ok(Answer::message(&format!("Target cluster size has been reached on node {NODE_NAME}")))
     }),
@@ -63,6 +61,26 @@ pub(crate) const COMMANDS: Commands = &[
     ("activate_free_disk_space_monitoring", |_| Ok(Answer::done())),
     ("post_upgrade", |_| Ok(Answer::done())),
 ];
+
+/// Whether quorum queues of a vhost or of all, by a pattern of their names, have leaders that run.
+fn check_leaders(broker: &Broker, request: &Request) -> Outcome {
+    let [text] = arguments(request)?;
+    let pattern =
+        |text: &str| Regex::new(text).map_err(|_| usage(&format!("'{text}' is not a regular expression")));
+    let of_vhosts = match request.has("across-all-vhosts") {
+        true => ".*".to_owned(),
+        false => format!("^{}$", regex::escape(request.vhost())),
+    };
+    let queues = membership::leaderless(broker, &pattern(&of_vhosts)?, &pattern(text)?);
+    if queues.is_empty() {
+        return Ok(Answer::message(&format!(
+            "Node {NODE_NAME} reported all quorum queues matching the pattern have an elected leader"
+        )));
+    }
+    let lines: Vec<String> =
+        queues.iter().map(|queue| format!("{} has no elected leader", membership::readable(queue))).collect();
+    Err(Failure::new(Exit::UNAVAILABLE, format!("Error:\n{}", lines.join("\n"))))
+}
 
 /// Names of the classes of sizes.
 const CLASSES: [&str; SIZE_CLASSES.len() + 1] = [
@@ -206,7 +224,4 @@ mod tests {
             Exit::UNAVAILABLE
         );
     }
-
-    #[test]
-    fn only_queue_types_with_leaders_are_rebalanced() {}
 }

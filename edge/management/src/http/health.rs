@@ -1,5 +1,9 @@
 //! Health checks: 200 `{"status": "ok"}` or 503 with a reason, and the older tests. Knows RabbitMQ's names of protocols.
 
+use std::sync::Arc;
+
+use broker::Queue;
+use regex::Regex;
 use serde_json::{Value, json};
 
 use super::auth::Access;
@@ -8,11 +12,13 @@ use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::route::{Lane, Method, Route, route};
 use crate::resources::alarms;
+use crate::resources::membership;
 use crate::resources::node::certificates::ahead_s;
 use crate::resources::node::cluster::is_critical;
 use crate::resources::node::{
     HTTPS_PROTOCOL, NODE_NAME, NodeCertificates, NodeListener, PROMETHEUS_TLS_PROTOCOL, TLS_LISTENER_PROTOCOL,
 };
+use crate::resources::values::text;
 
 /// A check that any user of the API may make.
 const fn check(path: &'static str, about: &'static str, handler: fn(&Call) -> Answer) -> Route {
@@ -47,22 +53,22 @@ pub(crate) const ROUTES: &[Route] = &[
     check(
         "/api/health/checks/quorum-queues-without-elected-leaders/all-vhosts",
         "Whether all quorum queues have leaders.",
-        fine,
+        leaders,
     ),
     check(
         "/api/health/checks/quorum-queues-without-elected-leaders/all-vhosts/pattern/{pattern}",
         "Whether quorum queues with such names have leaders.",
-        fine,
+        leaders,
     ),
     check(
         "/api/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}",
         "Whether the quorum queues of a virtual host have leaders.",
-        fine_in_vhost,
+        leaders,
     ),
     check(
         "/api/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}/pattern/{pattern}",
         "Whether quorum queues with such names have leaders.",
-        fine_in_vhost,
+        leaders,
     ),
     check("/api/health/checks/metadata-store/initialized", "Whether the metadata are there.", fine),
     check(
@@ -96,13 +102,6 @@ pub(crate) const ROUTES: &[Route] = &[
     .in_lane(Lane::Checks),
     check("/api/healthchecks/node", "The oldest check, as `is-in-service`.", in_service),
     check("/api/healthchecks/node/{node}", "The oldest check, as `is-in-service`.", node_in_service),
-    route(
-        Method::Post,
-        "/api/rebalance/queues",
-        Access::Administrator,
-        "Moves leaders of queues to other nodes; there are none.",
-        nothing_to_do,
-    ),
     route(Method::Delete, "/api/reset", Access::Administrator, "Resets rates of all nodes.", reset),
     route(Method::Delete, "/api/reset/{node}", Access::Administrator, "Resets rates of a node.", reset),
 ];
@@ -117,11 +116,6 @@ fn failed(mut json: Value) -> Answer {
 }
 
 fn fine(_: &Call) -> Answer {
-    Ok(ok())
-}
-
-fn fine_in_vhost(call: &Call) -> Answer {
-    call.vhost()?;
     Ok(ok())
 }
 
@@ -233,15 +227,48 @@ fn expiring(listener: &NodeListener, certificates: &NodeCertificates, until_s: i
     })
 }
 
+/// RabbitMQ's object of a queue that a check names.
+fn named(queues: &[Arc<Queue>]) -> Vec<Value> {
+    let object = |queue: &Arc<Queue>| {
+        json!({
+            "name": text(queue.name()), "readable_name": membership::readable(queue), "virtual_host": queue.vhost_name(),
+            "type": "rabbit_quorum_queue",
+        })
+    };
+    queues.iter().map(object).collect()
+}
+
 fn quorum_critical(call: &Call) -> Answer {
-    match is_critical(call.node()) {
+    let metadata = is_critical(call.node());
+    let mut queues = named(&membership::critical(call.broker()));
+    if metadata == Some(true) {
+        queues.push(json!({"name": "rabbitmq_metadata", "readable_name": "rabbitmq_metadata", "virtual_host": "", "type": "process"}));
+    }
+    match metadata {
         None => Ok(Reply::Json(json!({"status": "ok", "reason": "single node cluster"}))),
-        Some(false) => Ok(ok()),
-        Some(true) => failed(json!({
+        Some(_) if queues.is_empty() => Ok(ok()),
+        Some(_) => failed(json!({
             "reason": "There are queues that would lose their quorum if the target node is shut down",
-            "queues": [{"name": "rabbitmq_metadata", "readable_name": "rabbitmq_metadata", "virtual_host": "", "type": "process"}],
+            "queues": queues,
         })),
     }
+}
+
+/// Whether the quorum queues of a vhost or of all have leaders.
+fn leaders(call: &Call) -> Answer {
+    let pattern = |text: &str| {
+        Regex::new(text).map_err(|_| Problem::bad(format!("'{text}' is not a regular expression")))
+    };
+    let of_queues = pattern(call.part_if("pattern").unwrap_or(".*"))?;
+    let of_vhosts = match call.part_if("vhost") {
+        Some(_) => format!("^{}$", regex::escape(call.vhost()?.name())),
+        None => ".*".into(),
+    };
+    let queues = membership::leaderless(call.broker(), &pattern(&of_vhosts)?, &of_queues);
+    if queues.is_empty() {
+        return Ok(ok());
+    }
+    failed(json!({"reason": "There are leaderless quorum queues", "queues": named(&queues)}))
 }
 
 fn with_data(call: &Call) -> Answer {
@@ -294,10 +321,6 @@ fn ready(call: &Call) -> Answer {
         return failed(json!({"reason": "the rabbit node is not currently available to serve"}));
     }
     if is_full(call) { below_limit(call) } else { runs(call) }
-}
-
-fn nothing_to_do(_: &Call) -> Answer {
-    Ok(Reply::NoContent)
 }
 
 fn reset(call: &Call) -> Answer {

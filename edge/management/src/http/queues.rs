@@ -234,6 +234,7 @@ fn render(
 /// RabbitMQ's word (B172).
 fn state(queue: &Queue) -> &'static str {
     match queue.condition() {
+        Condition::Running if !members::has_leader(queue) => "down",
         Condition::Running => "running",
         Condition::Deleted => "stopped",
         Condition::Crashed => "crashed",
@@ -241,25 +242,23 @@ fn state(queue: &Queue) -> &'static str {
 }
 
 fn known(app: &super::app::Inner, queue: &Queue, details: Details) -> Map<String, Value> {
-    let home = queue.home_elsewhere();
-    let is_down = home.as_ref().is_some_and(|(_, is_up)| !is_up);
-    let node = home.map_or_else(|| NODE_NAME.into(), |(name, _)| name.to_string());
+    let nodes = members::nodes_of(queue);
+    let is_down = queue.home_elsewhere().is_some_and(|(_, is_up)| !is_up);
     let mut json = object(json!({
         "arguments": table(queue.arguments().as_table().raw()),
         "auto_delete": queue.is_auto_delete(),
         "durable": queue.is_durable(),
         "exclusive": queue.exclusive_owner().is_some(),
         "name": text(queue.name()),
-        "node": node,
+        "node": nodes.leader,
         "state": if is_down { "down" } else { state(queue) },
         "type": queue.queue_kind().name(),
         "vhost": queue.vhost_name(),
     }));
-    if queue.queue_kind() == Kind::Quorum {
-        members::add_known(&mut json, queue);
-    }
-    if queue.queue_kind() == Kind::Stream {
-        members::add_known_of_stream(&mut json);
+    match queue.queue_kind() {
+        Kind::Quorum => members::add_known(&mut json, queue, nodes),
+        Kind::Stream => members::add_nodes(&mut json, nodes),
+        Kind::Classic => {}
     }
     if details == (Details::None { totals: true }) {
         return json;

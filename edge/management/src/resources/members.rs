@@ -1,43 +1,132 @@
-//! What is shown of quorum queues beside what all queues have: their members, of which there is one, and how they count.
+//! What is shown of quorum queues beside what all queues have: the nodes that have them, who leads, and how they count.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use broker::{Queue, QueueStats, RetryOf};
+use broker::cluster::Place;
+use broker::{Call, MemberStanding, Queue, QueueStats, RetryOf};
 use serde_json::{Map, Value, json};
 
 use crate::resources::node::NODE_NAME;
 
-/// What RabbitMQ shows of a member. Messages take the place of log entries: they are what the indices count.
-pub(crate) fn status(queue: &Arc<Queue>) -> Value {
-    let index = queue.glance().totals.published;
+/// How long the node that leads a queue may take to tell what the queue holds.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The nodes that have a queue, by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Nodes {
+    /// The one that leads, or is the only one; empty when it has left the cluster.
+    pub(crate) leader: String,
+    /// All of them.
+    pub(crate) members: Vec<String>,
+    /// Those that run, as far as this node knows.
+    pub(crate) online: Vec<String>,
+    /// Those that have every confirmed message.
+    pub(crate) in_sync: Vec<String>,
+}
+
+/// The nodes that have a queue. Nobody is asked.
+pub(crate) fn nodes_of(queue: &Queue) -> Nodes {
+    let places = queue.places();
+    if places.is_empty() && !queue.is_elsewhere() {
+        let own = vec![NODE_NAME.as_str().to_owned()];
+        return Nodes { leader: NODE_NAME.into(), members: own.clone(), online: own.clone(), in_sync: own };
+    }
+    let names = |is_wanted: fn(&Place) -> bool| {
+        places.iter().filter(|place| is_wanted(place)).map(|place| place.name.to_string()).collect::<Vec<_>>()
+    };
+    Nodes {
+        leader: names(|place| place.is_leader).pop().unwrap_or_default(),
+        members: names(|_| true),
+        online: names(|place| place.is_up),
+        in_sync: names(|place| place.is_in_sync),
+    }
+}
+
+/// Whether the node that leads a queue runs, as far as this node knows.
+pub(crate) fn has_leader(queue: &Queue) -> bool {
+    !queue.is_elsewhere() || queue.places().iter().any(|place| place.is_leader && place.is_up)
+}
+
+/// What queues hold, asked of the nodes that lead them, all at once. `None` of those that another node leads and does not tell in time. Only on
+/// a thread that may block.
+pub(crate) fn stats_of(queues: &[Arc<Queue>]) -> Vec<Option<QueueStats>> {
+    let end = Instant::now() + ANSWER_TIMEOUT;
+    let asked: Vec<_> = queues.iter().map(|queue| has_leader(queue).then(|| queue.stats())).collect();
+    let answers = queues.iter().zip(asked).map(|(queue, stats)| match stats {
+        Some(stats) if queue.is_elsewhere() => within(end, stats),
+        stats => stats.map(Call::wait),
+    });
+    answers.collect()
+}
+
+fn within(end: Instant, stats: Call<QueueStats>) -> Option<QueueStats> {
+    let end = tokio::time::Instant::from_std(end);
+    tokio::runtime::Handle::current().block_on(async { tokio::time::timeout_at(end, stats).await.ok() })
+}
+
+/// What RabbitMQ shows of each member. Indices count the turns of the present leader that changed the queue; of a queue that one node has, the
+/// messages that were published. Only on a thread that may block.
+pub(crate) fn status(queue: &Arc<Queue>) -> Vec<Value> {
+    let places = queue.places();
+    let standings = stats_of(std::slice::from_ref(queue)).pop().flatten().unwrap_or_default().members;
+    if standings.is_empty() && places.len() < 2 {
+        let index = queue.glance().totals.published;
+        return vec![line(&nodes_of(queue).leader, "leader", "voter", (index, index), 1)];
+    }
+    let term = queue.replicas().map_or(1, |replicas| replicas.epoch);
+    let of = |node: u16| standings.iter().find(|standing| standing.node == node);
+    let in_sync = places.iter().filter(|place| place.is_in_sync).filter_map(|place| of(place.node));
+    let commit = in_sync.map(|standing| standing.has).min().unwrap_or(0);
+    places.iter().map(|place| member_line(place, of(place.node), commit, term)).collect()
+}
+
+fn member_line(place: &Place, standing: Option<&MemberStanding>, commit: u64, term: u32) -> Value {
+    let name = place.name.as_str();
+    let state = if place.is_leader { "leader" } else { "follower" };
+    let membership = if place.is_in_sync { "voter" } else { "promotable" };
+    match standing {
+        Some(standing) if place.is_up => {
+            line(name, state, membership, (standing.has, commit.min(standing.has)), term)
+        }
+        _ => json!({
+            "Node Name": name,
+            "Raft State": if place.is_up { "unknown" } else { "nodedown" },
+            "Membership": "", "Last Log Index": "", "Last Written": "", "Last Applied": "", "Commit Index": "",
+            "Snapshot Index": "", "Term": "", "Machine Version": "",
+        }),
+    }
+}
+
+/// A member that has everything up to the first index, of which everything up to the second one is on all members in sync.
+fn line(name: &str, state: &str, membership: &str, (index, commit): (u64, u64), term: u32) -> Value {
     json!({
-        "Node Name": NODE_NAME,
-        "Raft State": "leader",
-        "Membership": "voter",
+        "Node Name": name,
+        "Raft State": state,
+        "Membership": membership,
         "Last Log Index": index,
         "Last Written": index,
         "Last Applied": index,
-        "Commit Index": index,
+        "Commit Index": commit,
         "Snapshot Index": -1,
-        "Term": 1,
+        "Term": term,
         "Machine Version": 8,
     })
 }
 
-/// What is known without asking the queue.
-pub(crate) fn add_known(json: &mut Map<String, Value>, queue: &Queue) {
+/// What is known without asking the queue. `in_sync` is Warren's own.
+pub(crate) fn add_known(json: &mut Map<String, Value>, queue: &Queue, nodes: Nodes) {
     let limit = queue.delivery_limit();
-    json.insert("leader".into(), NODE_NAME.into());
-    json.insert("members".into(), json!([NODE_NAME]));
-    json.insert("online".into(), json!([NODE_NAME]));
     json.insert("delivery_limit".into(), limit.map_or_else(|| "unlimited".into(), Value::from));
+    json.insert("in_sync".into(), nodes.in_sync.clone().into());
+    add_nodes(json, nodes);
 }
 
-/// The same of a stream.
-pub(crate) fn add_known_of_stream(json: &mut Map<String, Value>) {
-    json.insert("leader".into(), NODE_NAME.into());
-    json.insert("members".into(), json!([NODE_NAME]));
-    json.insert("online".into(), json!([NODE_NAME]));
+/// Of queues that have members, streams as well.
+pub(crate) fn add_nodes(json: &mut Map<String, Value>, nodes: Nodes) {
+    json.insert("leader".into(), nodes.leader.into());
+    json.insert("members".into(), nodes.members.into());
+    json.insert("online".into(), nodes.online.into());
 }
 
 /// What lists and pages show of what a stream keeps. `first_offset`, `next_offset` and `segment_bytes` are Warren's own.

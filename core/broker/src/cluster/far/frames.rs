@@ -3,8 +3,8 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use message::{Facts, MessageView};
 use queues::{
-    ConsumerId, ConsumerSpec, ConsumerStats, Credit, CreditNews, Delivery, GotMessage, MessageSeq,
-    QueueStats, SettleHow, SettleRun,
+    ConsumerId, ConsumerSpec, ConsumerStats, Credit, CreditNews, Delivery, GotMessage, MemberStanding,
+    MessageSeq, QueueStats, SettleHow, SettleRun,
 };
 use stdx::ConnectionId;
 
@@ -281,6 +281,13 @@ pub(super) fn put_stats(out: &mut BytesMut, stats: &QueueStats) {
         out.put_u32(consumer.unacked);
         out.put_u8(u8::from(consumer.active));
     }
+    out.put_u32(stats.members.len() as u32);
+    for member in &stats.members {
+        out.put_u16(member.node);
+        out.put_u64(member.lag);
+        out.put_u64(member.has);
+        out.put_u8(u8::from(member.is_following));
+    }
 }
 
 pub(super) fn stats(from: &mut Fields) -> Option<QueueStats> {
@@ -307,6 +314,10 @@ pub(super) fn stats(from: &mut Fields) -> Option<QueueStats> {
             active: flag(from)?,
             in_stream: None,
         });
+    }
+    for _ in 0..from.u32()? {
+        let (node, lag, has) = (from.u16()?, from.u64()?, from.u64()?);
+        stats.members.push(MemberStanding { node, lag, has, is_following: flag(from)? });
     }
     from.end(stats)
 }

@@ -16,4 +16,4 @@ mod watching;
 
 pub(crate) use role::{Replica, ReplicaEvent};
 pub(crate) use shipping::Shipped;
-pub use shown::MemberStanding;
+pub use shown::Place;

@@ -3,18 +3,24 @@
 use std::sync::Arc;
 
 use metadata::{ReplicaChange, Replicas};
+use queues::MemberStanding;
 
 use crate::cell::Queue;
+use crate::cluster::NodeName;
 
-/// What the leader of a queue knows of a member.
+/// A node that has a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemberStanding {
-    /// Its number.
+pub struct Place {
+    /// Its number in the cluster.
     pub node: u16,
-    /// Turns of the leader that it has not confirmed to have on its disk. 0 of the leader itself.
-    pub lag: u64,
-    /// Whether it gets every record as it is logged. One that does not is away, or is sent what it lacks.
-    pub is_following: bool,
+    /// Its name.
+    pub name: NodeName,
+    /// Whether this node is linked with it, or is it.
+    pub is_up: bool,
+    /// Whether it has every message that was confirmed.
+    pub is_in_sync: bool,
+    /// Whether it leads the others, or is the only one.
+    pub is_leader: bool,
 }
 
 impl Queue {
@@ -24,24 +30,38 @@ impl Queue {
         self.replica.get().map(|replica| replica.known())
     }
 
+    /// The nodes that have the queue, by name; empty without a cluster. Nobody is asked.
+    #[must_use]
+    pub fn places(&self) -> Vec<Place> {
+        let Some(cluster) = &self.services().cluster else { return Vec::new() };
+        let (view, leader, replicas) = (cluster.view(), self.home_node(), self.replicas());
+        let members = replicas.as_ref().map_or(std::slice::from_ref(&leader), |it| &it.members);
+        let is_in_sync = |node: u16| replicas.as_ref().is_none_or(|it| it.in_sync.contains(&node));
+        let place = |node: &u16| {
+            let member = view.member(*node)?;
+            Some(Place {
+                node: *node,
+                name: member.name.clone(),
+                is_up: member.is_up,
+                is_in_sync: is_in_sync(*node),
+                is_leader: *node == leader,
+            })
+        };
+        members.iter().filter_map(place).collect()
+    }
+
     /// What this node knows of all members as their leader; empty when another node leads.
     #[must_use]
     pub fn members(&self) -> Vec<MemberStanding> {
         let Some(replica) = self.replica.get() else { return Vec::new() };
         let held = replica.leading.lock();
         let Some(leading) = held.as_ref() else { return Vec::new() };
-        let of = |node: &u16| match leading.lag(*node) {
-            Some((lag, is_following)) => MemberStanding { node: *node, lag, is_following },
-            None => MemberStanding { node: *node, lag: 0, is_following: true },
+        let turn = leading.turn();
+        let of = |node: &u16| {
+            let (lag, is_following) = leading.lag(*node).unwrap_or((0, true));
+            MemberStanding { node: *node, lag, has: turn.saturating_sub(lag), is_following }
         };
         leading.known().members.iter().map(of).collect()
-    }
-
-    /// How many turns with changes the queue had under its present leader, which is this node; 0 elsewhere.
-    #[must_use]
-    pub fn leader_turn(&self) -> u64 {
-        let Some(replica) = self.replica.get() else { return 0 };
-        replica.leading.lock().as_ref().map_or(0, |leading| leading.turn())
     }
 
     /// Asks for a change of the members: [`ReplicaChange::Add`], [`ReplicaChange::Remove`] or [`ReplicaChange::Lead`]. The change is visible in

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::listeners::{listener_lines, listener_objects};
 use crate::ctl::commands::{Outcome, arguments};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
+use crate::resources::membership;
 use crate::resources::node::cluster::{alarm_lines, is_critical, names};
 use crate::resources::node::{NODE_NAME, Node};
 
@@ -60,22 +61,30 @@ pub(super) fn forget(broker: &Broker, request: &Request) -> Outcome {
     Ok(Answer::done())
 }
 
-/// Whether the others could still decide without this node.
-pub(super) fn check_critical(node: &Node) -> Outcome {
+/// Whether the others could still decide without this node, and all quorum queues could still confirm.
+pub(super) fn check_critical(broker: &Broker, node: &Node) -> Outcome {
+    let queues = membership::critical(broker);
+    check_with(node, queues.iter().map(|queue| membership::readable(queue)).collect())
+}
+
+fn check_with(node: &Node, mut needed_by: Vec<String>) -> Outcome {
     match is_critical(node) {
-        None => Ok(Answer::message(&format!(
-            "Node {NODE_NAME} seems to be the only one in a single node cluster, the check does not apply"
-        ))),
-        Some(false) => {
-            Ok(Answer::message(&format!("Node {NODE_NAME} reported no queues/streams with minimum quorum")))
+        None => {
+            return Ok(Answer::message(&format!(
+                "Node {NODE_NAME} seems to be the only one in a single node cluster, the check does not apply"
+            )));
         }
-        Some(true) => Err(Failure::new(
-            Exit::UNAVAILABLE,
-            format!(
-                "Error:\nrabbitmq_metadata would lose its quorum if node {NODE_NAME} is stopped: too few other nodes run"
-            ),
-        )),
+        Some(false) => {}
+        Some(true) => needed_by.push("rabbitmq_metadata".into()),
     }
+    if needed_by.is_empty() {
+        return Ok(Answer::message(&format!(
+            "Node {NODE_NAME} reported no queues/streams with minimum quorum"
+        )));
+    }
+    let line = |name: &String| format!("{name} would lose quorum if node {NODE_NAME} is stopped");
+    let lines: Vec<String> = needed_by.iter().map(line).collect();
+    Err(Failure::new(Exit::UNAVAILABLE, format!("Error:\n{}", lines.join("\n"))))
 }
 
 #[cfg(test)]
@@ -87,10 +96,12 @@ mod tests {
     #[test]
     fn whoever_is_needed_for_a_majority_is_critical() {
         let (node, net) = with_two();
-        assert!(check_critical(&node).unwrap_err().error.contains("rabbitmq_metadata"));
+        assert!(check_with(&node, Vec::new()).unwrap_err().error.contains("rabbitmq_metadata"));
         let own = broker::cluster::NodeName::new(&NODE_NAME).unwrap();
         net.heal(&own, &broker::cluster::NodeName::new("z@x").unwrap());
-        assert!(check_critical(&node).is_ok());
-        assert!(check_critical(&sample()).is_ok());
+        assert!(check_with(&node, Vec::new()).is_ok());
+        let error = check_with(&node, vec!["queue 'q' in vhost '/'".into()]).unwrap_err().error;
+        assert!(error.contains("queue 'q' in vhost '/' would lose quorum"), "{error}");
+        assert!(check_with(&sample(), Vec::new()).is_ok());
     }
 }

@@ -242,7 +242,7 @@ const SHAPES: &[Shape] = &[
     ),
     shape(
         "ExplainedDelivery",
-        "{acked_total: integer, alarms: [string], consumers: [{ack_required: boolean, channel: integer, connection: string,
+        "{acked_total: integer, alarms: [string], confirms_wait_for: [string], consumers: [{ack_required: boolean, channel: integer, connection: string,
         credits?: integer, is_served: boolean, offset_lag?: integer, prefetch: integer, reason: string, skipped?: integer,
         subscription?: integer, tag: string, text: string, unacked: integer}],
         delivered_total: integer, disk_requests: integer, dropped_total: integer, expired_total: integer, head: string,

@@ -17,7 +17,6 @@ use super::reply::{Answer, Reply, put};
 use super::route::{Method, Route, route};
 use super::shapes::{add_idle_since, connection, connection_details, consumers, lossy, object};
 use crate::resources::members;
-use crate::resources::node::NODE_NAME;
 use crate::resources::policies::definition_object;
 use crate::resources::values::{raw_table, table, text};
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use broker::{Broker, Condition, ConnectionControl, Examined, Kind, Queue, StreamConsumer};
 use serde::Serialize;
 
-use crate::resources::alarms;
+use crate::resources::{alarms, members};
 
 /// How long a queue may take to answer before that is the explanation.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -27,7 +27,7 @@ pub(crate) struct DeliveryExplanation {
     pub(crate) queue: String,
     /// Its vhost.
     pub(crate) vhost: String,
-    /// `running`, `crashed`, `stopped`, or `silent` when it did not answer in time.
+    /// `running`, `crashed`, `stopped`, `silent` when it did not answer in time, `elsewhere` when another node leads it, or `leaderless`.
     pub(crate) state: &'static str,
     /// The most important thing in one sentence.
     pub(crate) verdict: String,
@@ -63,6 +63,8 @@ pub(crate) struct DeliveryExplanation {
     pub(crate) consumers: Vec<ConsumerExplanation>,
     /// What publishers to this queue wait for; empty when they need not.
     pub(crate) publishers_held_by: Vec<&'static str>,
+    /// Nodes that publishers wait for before they get confirms, with what each lacks; of a queue that several nodes have.
+    pub(crate) confirms_wait_for: Vec<String>,
     /// Alarms that are on, in words.
     pub(crate) alarms: Vec<String>,
     /// What the message log is doing.
@@ -122,6 +124,9 @@ pub(crate) struct LogExplanation {
 /// runtime that may.
 pub(crate) fn explain_delivery(broker: &Broker, vhost: &str, queue: &str) -> Option<DeliveryExplanation> {
     let found = broker.vhost(vhost)?.queue(queue.as_bytes())?;
+    if let Some((state, verdict)) = members::led_elsewhere(&found) {
+        return Some(DeliveryExplanation { state, verdict, ..silent(broker, &found) });
+    }
     let mut explained = match examine(&found) {
         Some(examined) => explain(broker, &found, &examined),
         None => silent(broker, &found),
@@ -265,6 +270,7 @@ fn silent(broker: &Broker, queue: &Queue) -> DeliveryExplanation {
         room_held_by: Vec::new(),
         consumers: Vec::new(),
         publishers_held_by: reasons::of_node(broker.alarms().raised(), &storage),
+        confirms_wait_for: members::confirms_wait_for(queue),
         alarms: alarms::lines(broker),
         log: LogExplanation {
             confirms_after: if storage.fsync { "fsync" } else { "write" },
@@ -308,6 +314,7 @@ impl DeliveryExplanation {
             "Publishers: {}",
             if held.is_empty() { "not held".into() } else { format!("held: {held}") }
         ));
+        lines.extend(self.confirms_wait_for.iter().map(|it| format!("  confirms wait for {it}")));
         lines.push(format!("Alarms: {}", or_none(self.alarms.join("; "))));
         lines.push(format!(
             "Log: persistent messages are confirmed after {}; {} bytes are not durable yet, {} bytes of backlogs on their way",

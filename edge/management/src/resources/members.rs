@@ -48,6 +48,38 @@ pub(crate) fn has_leader(queue: &Queue) -> bool {
     !queue.is_elsewhere() || queue.places().iter().any(|place| place.is_leader && place.is_up)
 }
 
+/// What to say of a queue that another node leads, or nobody: a word for programs, and a sentence. `None` when this node leads it.
+pub(crate) fn led_elsewhere(queue: &Queue) -> Option<(&'static str, String)> {
+    if !queue.is_elsewhere() {
+        return None;
+    }
+    let places = queue.places();
+    let leader = places.iter().find(|place| place.is_leader);
+    if let Some(leader) = leader.filter(|leader| leader.is_up) {
+        let name = &leader.name;
+        return Some((
+            "elsewhere",
+            format!("Node {name} leads the queue and knows why it delivers or not: ask that node."),
+        ));
+    }
+    let down: Vec<_> = places.iter().filter(|place| !place.is_up).map(|place| place.name.as_str()).collect();
+    let nodes = if down.len() == 1 { "node" } else { "nodes" };
+    let are = if down.len() == 1 { "is" } else { "are" };
+    Some(("leaderless", format!("The queue has no leader: {nodes} {} {are} down.", down.join(" and "))))
+}
+
+/// Members in sync that have not confirmed everything yet, while this node leads: confirms wait for them.
+pub(crate) fn confirms_wait_for(queue: &Queue) -> Vec<String> {
+    let places = queue.places();
+    let standings = queue.members();
+    let late = standings.iter().filter(|standing| standing.lag > 0);
+    let line = |standing: &MemberStanding| {
+        let place = places.iter().find(|place| place.node == standing.node && place.is_in_sync)?;
+        Some(format!("node {}, which has not confirmed {} turns", place.name, standing.lag))
+    };
+    late.filter_map(line).collect()
+}
+
 /// What queues hold, asked of the nodes that lead them, all at once. `None` of those that another node leads and does not tell in time. Only on
 /// a thread that may block.
 pub(crate) fn stats_of(queues: &[Arc<Queue>]) -> Vec<Option<QueueStats>> {

@@ -119,10 +119,8 @@ impl Queue {
                 classic.let_follow(false, known.epoch, now_ms, fx);
                 *replica.leading.lock() = Some(Leading::new(replica.own, &known, now_ms));
             } else {
+                // A node that is no member keeps its copy: when it is added again it goes on from there.
                 classic.let_follow(true, 0, now_ms, fx);
-                if !known.has(replica.own) {
-                    classic.keep_only(&queues::LiveSet::default(), fx);
-                }
             }
             replica.begun.store(known.epoch, Ordering::Release);
             if leads {

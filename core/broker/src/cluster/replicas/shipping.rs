@@ -196,9 +196,6 @@ impl Queue {
                 let confirmed =
                     replica.leading.lock().as_mut().map(|it| it.update(&known, now_ms)).unwrap_or_default();
                 self.confirm_all(confirmed);
-                if !known.has(replica.own) && classic.follows() {
-                    classic.keep_only(&queues::LiveSet::default(), fx);
-                }
                 self.begin_members(classic, now_ms, fx);
                 if self.is_to_bring(replica) {
                     self.leader_changed();

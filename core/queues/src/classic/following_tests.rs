@@ -445,11 +445,24 @@ impl Group {
                 self.with(self.leader, |member, now_ms| member.disk_step(now_ms, false));
             }
         }
-        self.come_to_rest();
+        self.let_leader_look();
         for at in self.others() {
             self.hand_over(at, usize::MAX);
         }
         self.compare();
+    }
+
+    /// The leader reads all that it has, until nothing dies of that any more.
+    fn let_leader_look(&mut self) {
+        loop {
+            self.come_to_rest();
+            let before = self.members[self.leader].queue.live();
+            self.with(self.leader, |member, now_ms| member.contents(now_ms));
+            self.come_to_rest();
+            if self.members[self.leader].queue.live() == before {
+                return;
+            }
+        }
     }
 
     /// All disks have done what they were asked for, and all letters are safe.

@@ -288,3 +288,24 @@ def test_large_messages_and_fanout_are_on_all_members(three):
     for queue in ("q1", "q2"):
         eventually(lambda: answers(lambda: ready(b, queue) == 55), "another one leads")
         assert drain(c, queue) == [bytes([nth]) * (2 << 20) for nth in range(5)] + [bytes([nth]) * 5000 for nth in range(50)]
+
+
+def test_a_long_backlog_on_disk_is_sent_to_a_member_that_was_away(three):
+    a, b, c = three.nodes
+    declare(a, "q")
+    c.kill()
+    with connected(a) as connection:
+        channel = connection.channel()
+        for nth in range(6000):
+            channel.basic_publish("", "q", str(nth).encode() + b"." * 20_000, PERSISTENT)
+    eventually(lambda: ready(a, "q") == 6000, "all are there", 60)
+    c.start()
+    three.wait(three.nodes)
+    publish(a, "q", [b"6000."])
+    in_sync = lambda: a.ctl("-q", "list_queues", "in_sync", "--formatter", "json")[1]
+    eventually(lambda: c.name in in_sync(), "it has everything", 60)
+    code, out, err = c.ctl("transfer_leadership", "q", c.name)
+    assert code == 0, out + err
+    a.kill()
+    eventually(lambda: answers(lambda: ready(c, "q") == 6001), "it leads with all of them")
+    assert [body.split(b".")[0] for body in drain(c, "q", 60)] == numbered(6001)

@@ -143,6 +143,9 @@ impl Queue {
             }
             Event::Reloaded(_) | Event::Examine(_) | Event::Rest | Event::Handled => {}
         }
+        if self.is_replicated() {
+            self.go_on_filling(machine, &mut fx);
+        }
         self.follow_up(machine, checkpoints, now_ms, &mut fx);
         if *is_forgotten {
             fx.held_bodies.clear();

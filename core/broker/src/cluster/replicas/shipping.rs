@@ -141,6 +141,13 @@ impl Queue {
         });
     }
 
+    /// After each event: the disk may have read what a member lacks, or letters that it waits for are safe.
+    pub(crate) fn go_on_filling(self: &Arc<Self>, machine: &mut AnyMachine, fx: &mut CellEffects<'_>) {
+        if let AnyMachine::Classic(classic) = machine {
+            self.fill_members(classic, fx);
+        }
+    }
+
     /// Sends members what they lack, as far as they have taken what was sent before.
     fn fill_members(self: &Arc<Self>, classic: &mut Classic, fx: &mut CellEffects<'_>) {
         let Some(replica) = self.replica.get() else { return };
@@ -217,7 +224,6 @@ impl Queue {
                 self.follow_records(classic, (epoch, number, records), &far, now_ms, fx);
             }
         }
-        self.fill_members(classic, fx);
     }
 
     /// A member has answered a frame.

@@ -40,13 +40,14 @@ impl Queue {
         let Some(leading) = held.as_mut() else { return };
         let (behind, caught_up) = (leading.behind(now_ms, BEHIND_MS), leading.caught_up());
         let (version, away) = (leading.known().version, leading.to_ask(now_ms, ASK_AGAIN_MS));
+        let is_to_fill = !leading.to_fill().is_empty();
         drop(held);
         if !behind.is_empty() {
             self.ask_for(ReplicaChange::Behind, &behind, version);
         } else if !caught_up.is_empty() {
             self.ask_for(ReplicaChange::CaughtUp, &caught_up, version);
         }
-        if away.iter().any(|node| self.far_of(*node).is_some()) {
+        if is_to_fill || away.iter().any(|node| self.far_of(*node).is_some()) {
             self.submit_later(Event::Replica(Box::new(ReplicaEvent::Changed)));
         }
     }

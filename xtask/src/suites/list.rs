@@ -219,6 +219,7 @@ pub(crate) const SUITES: &[Suite] = &[
         "MULTIRAFT_SEEDS=1000000..1020000 cargo test --release -p multiraft --test simulation confirmed",
     ),
     soak("soak-kill9", 120, r#""$PYTHON" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles 200 --power-cut --seed random"#),
+    soak("soak-replicas", 90, r#""$PYTHON" testing/cluster/soak_replicas.py --warren "$WARREN_BIN" --minutes 60"#),
     soak("soak-freeze", 60, r#""$PYTHON" testing/crash/freeze.py --warren "$WARREN_BIN" --cycles 20 --seed random"#),
     soak("soak-delayed", 60, r#""$PYTHON" testing/crash/delayed.py --warren "$WARREN_BIN" --cycles 60 --seed random"#),
     soak("soak-flood", 60, r#""$PYTHON" testing/crash/hostile.py --warren "$WARREN_BIN" --flood-mb 8192"#),

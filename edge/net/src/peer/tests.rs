@@ -219,9 +219,18 @@ fn start_at(own: &str, at: SocketAddr, seeds: &[SocketAddr]) -> Node {
         tls: None,
     };
     let notes = Arc::new(Notes::default());
-    let links =
-        Links::start(options, notes.clone(), Arc::new(RealClock::new()), Arc::new(RealRandom)).unwrap();
-    Node { links, notes }
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    loop {
+        // The listener of the life before may take a moment to close.
+        match Links::start(options.clone(), notes.clone(), Arc::new(RealClock::new()), Arc::new(RealRandom)) {
+            Err(error)
+                if error.kind() == std::io::ErrorKind::AddrInUse && std::time::Instant::now() < end =>
+            {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            links => return Node { links: links.unwrap(), notes },
+        }
+    }
 }
 
 #[test]

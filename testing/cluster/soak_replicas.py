@@ -54,12 +54,12 @@ class Load:
 
     def consume(self, connection):
         channel = connection.channel()
-        channel.basic_qos(prefetch_count=20)
+        channel.basic_qos(prefetch_count=500)
 
         def take(channel, method, _, body):
             self.seen.add(body)
-            # A fifth stays unacked until the connection ends.
-            if random.random() < 0.8:
+            # Some stay unacked until the connection ends.
+            if random.random() < 0.98:
                 channel.basic_ack(method.delivery_tag)
 
         channel.basic_consume(QUEUE, take)
@@ -110,9 +110,10 @@ def drain(node):
     left = set()
     with connected(node) as connection:
         channel = connection.channel()
-        while True:
-            method, _, body = channel.basic_get(QUEUE)
+        channel.basic_qos(prefetch_count=500)
+        for method, _, body in channel.consume(QUEUE, inactivity_timeout=3):
             if method is None:
+                channel.cancel()
                 return left
             left.add(body)
             channel.basic_ack(method.delivery_tag)

@@ -20,10 +20,12 @@ pub(in crate::cluster) const HAS: u8 = 33;
 pub(in crate::cluster) const RECORDS: u8 = 34;
 /// A member has a frame on its disk: `epoch u32 | number u64`.
 pub(in crate::cluster) const STORED: u8 = 35;
+/// A member has heard who leads: `epoch u32`. A leader that has told it what lives before that tells it again.
+pub(in crate::cluster) const HERE: u8 = 36;
 
 /// Whether a question is about members.
 pub(super) fn is_of_members(code: u8) -> bool {
-    (SYNC..=STORED).contains(&code)
+    (SYNC..=HERE).contains(&code)
 }
 
 /// Adds a record to a frame.
@@ -81,6 +83,7 @@ impl Far {
         let event = match code {
             SYNC => ReplicaEvent::Sync { epoch, live: rest(from), far },
             HAS => ReplicaEvent::Has { node: node()?, epoch, cursor: rest(from) },
+            HERE => ReplicaEvent::Here { node: node()?, epoch },
             RECORDS => ReplicaEvent::Records { epoch, number: from.u64()?, records: rest(from), far },
             STORED => {
                 queue.member_answered(node()?, epoch, from.u64()?);

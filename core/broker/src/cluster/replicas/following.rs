@@ -40,6 +40,13 @@ impl Queue {
         known.epoch == epoch && known.leader != replica.own && known.has(replica.own)
     }
 
+    /// The leader may have told what lives before this node knew that it leads.
+    pub(super) fn tell_leader(self: &Arc<Self>, known: &metadata::Replicas) {
+        if let Some(far) = self.far_of(known.leader) {
+            far.send_replica(self.id, 0, frames::HERE, |out| out.put_u32(known.epoch));
+        }
+    }
+
     /// The leader says what lives.
     pub(super) fn follow_live(
         self: &Arc<Self>,

@@ -115,6 +115,11 @@ impl<C> Leading<C> {
         self.members.iter().filter(|(_, member)| is_to_ask(member)).map(|(node, _)| *node).collect()
     }
 
+    /// Whether a member may not have heard what lives.
+    pub(super) fn is_unheard(&self, node: u16) -> bool {
+        self.members.get(&node).is_some_and(|member| matches!(member.reach, Reach::Away | Reach::Asked))
+    }
+
     /// A member was told what lives. False when it is none.
     pub(super) fn asked(&mut self, node: u16, now_ms: u64) -> bool {
         let Some(member) = self.members.get_mut(&node) else { return false };

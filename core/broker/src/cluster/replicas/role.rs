@@ -46,6 +46,8 @@ pub(crate) enum ReplicaEvent {
     Records { epoch: u32, number: u64, records: Bytes, far: Arc<Far> },
     /// A member has said what it has.
     Has { node: u16, epoch: u32, cursor: Bytes },
+    /// A member knows of this leader.
+    Here { node: u16, epoch: u32 },
     /// Members that lack messages may be sent more.
     Fill,
 }
@@ -125,6 +127,8 @@ impl Queue {
             replica.begun.store(known.epoch, Ordering::Release);
             if leads {
                 self.begin_members(classic, now_ms, fx);
+            } else if known.has(replica.own) {
+                self.tell_leader(&known);
             }
         } else if leads == classic.follows() {
             // It has been at rest.

@@ -209,6 +209,16 @@ impl Queue {
                 }
             }
             ReplicaEvent::LeaderLinked => self.leader_changed(),
+            ReplicaEvent::Here { node, epoch } => {
+                let is_unheard = replica
+                    .leading
+                    .lock()
+                    .as_ref()
+                    .is_some_and(|leading| leading.known().epoch == epoch && leading.is_unheard(node));
+                if is_unheard {
+                    self.begin_member(classic, node, now_ms, fx);
+                }
+            }
             ReplicaEvent::Begin(node) => self.begin_member(classic, node, now_ms, fx),
             ReplicaEvent::Has { node, epoch, cursor } => {
                 if let Some(leading) = &mut *replica.leading.lock()

@@ -121,6 +121,20 @@ class Cluster:
         return eventually(lambda: all(sees(node) == wanted for node in nodes), f"{wanted} run", deadline_s)
 
 
+def ok(node, *words):
+    """The output of a command that has to work."""
+    code, out, err = node.ctl(*words)
+    assert code == 0, out + err
+    return out
+
+
+def refused(node, *words):
+    """The exit code and the error of a command that has to fail."""
+    code, out, err = node.ctl(*words)
+    assert code != 0, out
+    return code, err.split("\nArguments given:")[0]
+
+
 def sees(node):
     """Who runs, as a node sees it; nothing of one that is not ready to say."""
     try:

@@ -5,7 +5,7 @@ import sys
 
 import pika
 import pytest
-from nodes import eventually, free_port
+from nodes import eventually, free_port, ok, refused
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "crash"))
 
@@ -23,18 +23,6 @@ def alone(binary, tmp_path):
     yield server
     if server.alive():
         server.kill()
-
-
-def ok(node, *words):
-    code, out, err = node.ctl(*words)
-    assert code == 0, out + err
-    return out
-
-
-def refused(node, *words):
-    code, out, err = node.ctl(*words)
-    assert code != 0, out
-    return code, err.split("\nArguments given:")[0]
 
 
 def connect(node):

@@ -5,7 +5,7 @@ import contextlib
 import pika
 import pytest
 from faultproxy import FaultProxy
-from nodes import COOKIE, MANAGEMENT, Node, eventually, free_port, start
+from nodes import COOKIE, MANAGEMENT, Node, eventually, free_port, ok, refused, start
 
 
 @pytest.fixture
@@ -23,18 +23,6 @@ def loose(binary, tmp_path):
         if node.pid and node.alive():
             node.kill()
     proxy.close()
-
-
-def ok(node, *words):
-    code, out, err = node.ctl(*words)
-    assert code == 0, out + err
-    return out
-
-
-def refused(node, *words):
-    code, out, err = node.ctl(*words)
-    assert code != 0, out
-    return code, err.split("\nArguments given:")[0]
 
 
 def join(node, member):

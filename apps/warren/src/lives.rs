@@ -19,7 +19,7 @@ const TASKS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The process around the broker.
 pub(crate) struct Process {
-    /// What a person has decided.
+    /// The decision of an operator.
     pub(crate) options: Options,
     /// The broker that runs, for the control socket.
     pub(crate) application: Arc<Application>,
@@ -34,7 +34,7 @@ pub(crate) struct Process {
     has_socket: bool,
 }
 
-/// What `start_app` means at present.
+/// The meaning of `start_app` at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     /// The broker runs: there is nothing to do.
@@ -43,7 +43,7 @@ pub(crate) enum Start {
     Waits,
 }
 
-/// What comes after a life.
+/// The next step after a life.
 enum Next {
     Open,
     Wait,

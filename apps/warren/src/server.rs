@@ -34,7 +34,7 @@ use crate::{cluster, http, logging, mqtt, node, prometheus, readiness, start_lin
 /// How long clients may take to answer connection.close when the server stops, and the logs to close after that.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What has ended a broker.
+/// The reason why a broker has ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
     /// Whatever ends the process.
@@ -230,7 +230,7 @@ async fn open(dir: &Path, options: BrokerOptions, joined: Option<Arc<Joined>>) -
     opened.map_err(|error| cannot_open(dir, &error))
 }
 
-/// What a broker is opened with.
+/// The settings that a broker is opened with.
 struct Around<'a> {
     options: &'a Options,
     clock: Arc<dyn Clock>,

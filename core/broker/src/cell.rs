@@ -516,7 +516,7 @@ impl Queue {
 
     /// Brings an event without running the machine: from threads that must not, such as the log's.
     pub(crate) fn submit_later(self: &Arc<Self>, event: Event) {
-        // What comes this way is about what this node stores.
+        // These events are about the storage of this node.
         if self.is_elsewhere() && !self.is_replicated() {
             return self.submit_elsewhere(event);
         }

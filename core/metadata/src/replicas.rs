@@ -36,7 +36,7 @@ record! {
         pub version: u64,
         /// The nodes that have a copy, or are to get one.
         pub members: Vec<u16>,
-        /// Those of them that have every confirmed message.
+        /// Members that have every confirmed message.
         pub in_sync: Vec<u16>,
     }
 
@@ -70,14 +70,14 @@ record! {
         pub queue: QueueId,
         /// The version that whoever asks knows.
         pub version: u64,
-        /// What changes.
+        /// The change.
         pub change: ReplicaChange,
         /// For which node.
         pub node: u16,
     }
 }
 
-/// What changes about a member.
+/// A change about a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplicaChange {
     /// It has every message that the leader has.
@@ -199,7 +199,7 @@ impl State {
         let others = asked.clamp(1, REPLICAS_MAX) - 1;
         let first = record.id.0 as usize % all.len().max(1);
         let mut members = vec![record.home];
-        // Those that are there come first.
+        // Nodes that are up come first.
         let ring = (0..all.len()).map(|nth| all[(first + nth) % all.len()]);
         let (down, up): (Vec<_>, Vec<_>) = ring.partition(|node| nodes.down.contains(node));
         members.extend(up.into_iter().chain(down).take(others));

@@ -57,7 +57,7 @@ pub(crate) struct Nodes {
     pub(crate) next: u16,
     /// Members that the others have lost sight of.
     pub(crate) down: BTreeSet<u16>,
-    /// Who has which quorum queue.
+    /// The members of each quorum queue.
     pub(crate) replicas: BTreeMap<QueueId, Arc<Replicas>>,
 }
 

@@ -112,7 +112,7 @@ pub enum Stepped {
     NoSuchNode,
     /// A node was forgotten.
     Forgotten(u16),
-    /// Who is seen, or who has a queue, is as the step says, or the step came too late.
+    /// The step about a node or about members of a queue is applied, or came too late.
     Noted,
 }
 

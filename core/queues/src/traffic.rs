@@ -298,7 +298,7 @@ pub struct QueueStats {
     pub members: Vec<MemberStanding>,
 }
 
-/// What the leader of a queue knows of a node that has the queue.
+/// A node that has a queue, as the leader of the queue knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberStanding {
     /// Its number.

@@ -137,7 +137,7 @@ fn drive(session: &mut Session, bytes: &[u8]) {
     }
 }
 
-/// What the session has said.
+/// The answers of the session.
 fn taken(session: &mut Session) -> Vec<u8> {
     let (mut all, mut some) = (Vec::new(), Vec::new());
     loop {

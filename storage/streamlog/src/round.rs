@@ -124,7 +124,7 @@ impl StreamLog {
             drop(filling);
             chunk.into_iter().for_each(|chunk| self.seal(&mut writing, chunk));
         }
-        // What could not be written stays sealed: a writer tries again, and tells.
+        // A round that could not be written stays sealed: a writer tries again, and tells.
         let is_written = self.flush(&mut writing).is_ok();
         let end_ms = self.node.now_ms();
         if end_ms.abs_diff(now_ms) >= SLOW_MS {

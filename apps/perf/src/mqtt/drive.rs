@@ -32,9 +32,9 @@ pub(super) fn start(members: Vec<Member>, shared: &Arc<Shared>) -> JoinHandle<Re
 struct Party {
     poller: Poller,
     members: Vec<Member>,
-    /// Those that have connected, from the first on.
+    /// Clients that have connected, from the first on.
     opened: usize,
-    /// Those of them that do not work yet.
+    /// Connected clients that do not work yet.
     opening: usize,
     shared: Arc<Shared>,
 }

@@ -1,4 +1,4 @@
-//! What a client does: publish, read, wait, reconnect, or change its subscriptions.
+//! The work of a client: publish, read, wait, reconnect, or change its subscriptions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use super::publisher::Publisher;
 use crate::io::{Poller, Want};
 use crate::threads::Counts;
 
-/// What all clients of a run have in common.
+/// The settings that all clients of a run share.
 pub(super) struct Shared {
     pub(super) options: MqttOptions,
     pub(super) places: Vec<Place>,
@@ -24,7 +24,7 @@ pub(super) struct Shared {
     pub(super) ready: AtomicUsize,
 }
 
-/// What a client is there for.
+/// The role of a client.
 pub(super) enum Role {
     Publisher(Box<Publisher>),
     Subscriber,
@@ -57,7 +57,7 @@ pub(super) struct Member {
     packet_id: u16,
 }
 
-/// What is to be done after a packet.
+/// The next step after a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Nothing,
@@ -238,7 +238,7 @@ fn acknowledge(publish: &Publish<'_>, write: impl FnOnce(&Packet<'_>)) {
     }
 }
 
-/// What a client of this role does after this packet.
+/// The next step of a client of this role after this packet.
 fn after(
     role: &mut Role,
     packet: &Packet<'_>,

@@ -1,4 +1,4 @@
-//! What an operator does to the membership of a node whose broker is stopped: `join_cluster`, `reset`, `force_boot`. Blocks.
+//! Commands of an operator about the membership of a node whose broker is stopped: `join_cluster`, `reset`, `force_boot`. Blocks.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -14,7 +14,7 @@ use super::node::Event;
 use super::peers::Lane;
 use crate::call::Reply;
 
-/// Who has not answered by then does not.
+/// A node that has not answered by then counts as silent.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Questions of other nodes that are answered at once; further ones get no answer.
 const ANSWERING_MAX: usize = 8;

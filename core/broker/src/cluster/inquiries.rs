@@ -12,7 +12,7 @@ use super::name::NodeName;
 /// Answers questions of other nodes; runs on a thread that may block.
 pub type Answerer = Arc<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
 
-/// Who answers here, and how many answers are being made.
+/// The answerer of this node, and how many answers are being made.
 #[derive(Default)]
 pub(super) struct Answering {
     pub(super) answerer: Mutex<Option<Answerer>>,

@@ -369,7 +369,7 @@ impl Cluster {
         call
     }
 
-    /// Who answers questions of other nodes from now on; `None` for nobody.
+    /// Sets the answerer of questions of other nodes; `None` for nobody.
     pub fn answer_with(&self, answerer: Option<Answerer>) {
         *self.0.shared.answering.answerer.lock() = answerer;
     }

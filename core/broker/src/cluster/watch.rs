@@ -1,4 +1,4 @@
-//! Who is there: the leader of the metadata notes nodes that it does not see, and queues are told of links.
+//! Nodes that are there: the leader of the metadata notes nodes that it does not see, and queues are told of links.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ const DOWN_AFTER_NS: u64 = 100_000_000;
 /// Queues look at their members so often.
 const LOOK_NS: u64 = 500_000_000;
 
-/// What the thread of the metadata knows of others.
+/// Other nodes, as the thread of the metadata knows them.
 #[derive(Default)]
 pub(super) struct Watch {
     /// Nodes that are noted as down.

@@ -1,4 +1,4 @@
-//! What a leader sends to a member that lacks messages, and why a member does not take what a leader sends.
+//! The answer of a leader to a member that lacks messages, and why a member does not take what a leader sends.
 
 use crate::record::RecordKind;
 

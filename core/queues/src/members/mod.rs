@@ -1,4 +1,4 @@
-//! What the leader of a queue and its members tell each other: what lives, how far a member has come, and what it lacks.
+//! The terms between the leader of a queue and its members: which messages live, how far a member has come, and what it lacks.
 //!
 //! Refuses to know: stores, machines, nodes.
 

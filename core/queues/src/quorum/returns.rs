@@ -55,7 +55,7 @@ impl Returns {
         self.dying.remove(&seq);
     }
 
-    /// Those whose letters are on their way, in order, from one on; with copies, if there are.
+    /// Messages whose letters are on their way, in order, from one on; with copies, if there are.
     pub(crate) fn dying(&self, from: MessageSeq) -> impl Iterator<Item = (MessageSeq, Option<&[u8]>)> {
         self.dying.range(from..).map(|(seq, copy)| (*seq, copy.as_deref()))
     }

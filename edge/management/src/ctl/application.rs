@@ -51,7 +51,7 @@ pub struct Asked {
 impl Asked {
     /// Answers it.
     pub fn answer(self, answer: Result<(), Failure>) {
-        // Who has asked may have gone.
+        // The client that asked may have gone.
         let _gone = self.reply.send(answer);
     }
 }

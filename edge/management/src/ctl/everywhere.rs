@@ -25,7 +25,7 @@ const LISTINGS: [&str; 7] = [
     "list_stream_publishers",
 ];
 
-/// What one node asks another.
+/// The question of one node to another.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Question {
     /// The lines of that node, of one of [`LISTINGS`].

@@ -245,7 +245,7 @@ fn add_elsewhere(call: &Call, lengths: &mut Map<String, Value>) {
     }
 }
 
-/// What the overview shows of the cluster.
+/// The part of the overview about the cluster.
 pub(crate) fn overview(call: &Call) -> [(&'static str, Map<String, Value>); 3] {
     let (app, ranges) = (&call.app, Ranges::of(call));
     let (traffic_key, queues_key, sums, counters) = match is_monitor(&call.user) {

@@ -19,9 +19,9 @@ pub(crate) struct Nodes {
     pub(crate) leader: String,
     /// All of them.
     pub(crate) members: Vec<String>,
-    /// Those that run, as far as this node knows.
+    /// Members that run, as far as this node knows.
     pub(crate) online: Vec<String>,
-    /// Those that have every confirmed message.
+    /// Members that have every confirmed message.
     pub(crate) in_sync: Vec<String>,
 }
 

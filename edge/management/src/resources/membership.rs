@@ -23,7 +23,7 @@ const BATCH: usize = 256;
 /// RabbitMQ's words for a node that is not up, and for a queue that would have no member left.
 pub(crate) const NODE_NOT_RUNNING: &str = "node_not_running";
 pub(crate) const LAST_NODE: &str = "last_node";
-/// What is not done, in Warren's words.
+/// The refusal, in Warren's words.
 pub(crate) const TOO_MANY: &str = "too_many_members";
 pub(crate) const NOT_A_MEMBER: &str = "not_a_member";
 pub(crate) const NOT_IN_SYNC: &str = "not_in_sync";

@@ -11,7 +11,7 @@ pub(super) struct Rationed<S> {
     stream: S,
     /// Bytes that may still be read, but for those of the read that takes the last of them; `None` is without a bound.
     left: Option<usize>,
-    /// Who waits for the bound to be lifted.
+    /// The reader that waits for the bound to be lifted.
     reader: Option<Waker>,
 }
 

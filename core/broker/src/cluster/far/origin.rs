@@ -208,7 +208,7 @@ impl Far {
             let refused = queue.home_down();
             question.refuse(&queue, &refused);
         }
-        // Those of a queue that other nodes have, too, are brought to its next leader.
+        // Consumers of a replicated queue are brought to its next leader.
         for (id, abroad) in consumers.into_iter().filter(|(_, abroad)| !abroad.queue.is_replicated()) {
             abroad.cancel(id.token);
         }

@@ -1,4 +1,4 @@
-//! What the leader of a queue and its members say to each other, as bytes. In front stands what stands before every question.
+//! Messages between the leader of a queue and its members, as bytes. Each begins with the header of a question.
 
 use std::sync::Arc;
 

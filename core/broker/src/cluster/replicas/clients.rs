@@ -1,5 +1,5 @@
-//! What clients of this node have at a replicated queue, wherever its leader is: consumers are brought to each new leader, and what nobody can
-//! answer now waits for one.
+//! Clients of this node at a replicated queue, wherever its leader is. Consumers are brought to each new leader; requests that nobody can
+//! answer now wait for one.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -171,7 +171,7 @@ impl Queue {
         }
     }
 
-    /// What has waited for too long is refused; if there is a leader by now, all goes there.
+    /// Requests that have waited for too long are refused. If there is a leader by now, all requests go there.
     pub(super) fn look_at_held(self: &Arc<Self>, now_ms: u64) {
         let Some(replica) = self.replica.get() else { return };
         if replica.clients.held.lock().is_empty() {

@@ -1,4 +1,4 @@
-//! What the leader of a queue knows of its members: what each was sent and has, and which confirms wait for whom.
+//! The leader keeps for each member of a queue which records it was sent and has, and which confirms wait for it.
 //!
 //! A confirm waits until every node that may be in sync has everything that was logged before it. Refuses to know: bytes of records, links,
 //! the queue's machine. `docs/decisions/replicas-in-sync.md` has the rules.
@@ -41,7 +41,7 @@ struct Member {
     answered_ms: u64,
 }
 
-/// What goes to a member at the end of a turn.
+/// A frame for a member at the end of a turn.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Shipment {
     pub(super) node: u16,
@@ -60,7 +60,7 @@ pub(super) struct Leading<C> {
     members: BTreeMap<u16, Member>,
     /// Every other node that is in sync, or may be: it counts before it is asked for.
     in_sync: BTreeSet<u16>,
-    /// Those that count and are not known to be in sync: with the turn that they must have, and whether it was asked for.
+    /// Members that count and are not known to be in sync: with the turn that each must have, and whether it was asked for.
     joining: BTreeMap<u16, (u64, bool)>,
     /// The confirm waits until all have this turn.
     waiting: VecDeque<(u64, C)>,
@@ -89,7 +89,7 @@ impl<C> Leading<C> {
             self.joining.clear();
             let others =
                 |all: &[u16]| all.iter().copied().filter(|node| *node != self.own).collect::<BTreeSet<_>>();
-            // What was asked for under an earlier version will never come true.
+            // A change that was asked for under an earlier version never happens.
             self.in_sync = others(&replicas.in_sync);
             let members = others(&replicas.members);
             self.members.retain(|node, _| members.contains(node));
@@ -281,7 +281,7 @@ impl<C> Leading<C> {
         self.waiting.drain(..).map(|(_, confirm)| confirm).collect()
     }
 
-    /// What a member lacks, for people: turns that it has not answered, and whether it gets every record.
+    /// The lag of a member, for people: turns that it has not answered, and whether it gets every record.
     pub(super) fn lag(&self, node: u16) -> Option<(u64, bool)> {
         let member = self.members.get(&node)?;
         Some((self.turn.saturating_sub(member.has), matches!(member.reach, Reach::Following)))

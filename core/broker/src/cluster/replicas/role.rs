@@ -69,7 +69,7 @@ impl Replica {
         self.known.read().clone()
     }
 
-    /// Who leads, as far as this node knows.
+    /// The leader, as far as this node knows.
     pub(crate) fn leader(&self) -> u16 {
         self.known.read().leader
     }

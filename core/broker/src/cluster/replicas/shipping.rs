@@ -1,4 +1,4 @@
-//! What the leader logs, on its way to the members; and what they lack, out of the store.
+//! Records of the leader on their way to the members, and messages that members lack, out of the store.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(crate) struct Shipped {
 #[derive(Default)]
 struct Records {
     whole: BytesMut,
-    /// Those that bring no messages.
+    /// Records that bring no messages.
     rest: BytesMut,
 }
 

@@ -50,7 +50,7 @@ impl Queue {
         members.iter().filter_map(place).collect()
     }
 
-    /// What this node knows of all members as their leader; empty when another node leads.
+    /// The members as their leader, this node, knows them; empty when another node leads.
     #[must_use]
     pub fn members(&self) -> Vec<MemberStanding> {
         let Some(replica) = self.replica.get() else { return Vec::new() };

@@ -11,7 +11,7 @@ use super::leading::{Leading, Shipment};
 
 const NODES: [u16; 3] = [1, 2, 3];
 
-/// What travels to a member.
+/// A frame on its way to a member.
 #[derive(Clone, Debug)]
 enum Sent {
     /// The number of the frame, and messages up to this one; `None` for a frame without messages.
@@ -34,7 +34,7 @@ struct World {
     to: BTreeMap<u16, VecDeque<Sent>>,
     back: BTreeMap<u16, VecDeque<u64>>,
     filled_to: BTreeMap<u16, u64>,
-    /// What was asked of the metadata and is not decided: it may still come true, or not.
+    /// Changes that were asked for and are not decided: each may still come true, or not.
     asked: Vec<(u64, ReplicaChange, u16)>,
     next: u64,
     confirmed: u64,

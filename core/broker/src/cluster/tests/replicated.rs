@@ -53,7 +53,7 @@ fn power_cuts_of_one_leader_after_the_other_lose_nothing_that_was_confirmed() {
         let other = (leads + 1) % 3;
         publish_all(&brokers[other], &users[other], "q", &all[sent..sent + 100]);
         sent += 100;
-        // What the leader has on its disk is decided now. Others go on without it.
+        // The disk of the leader keeps its contents of now. Others go on without it.
         let left = disks[leads].fork();
         left.crash(round);
         stop(&world, leads, &nodes[leads], &brokers[leads]);

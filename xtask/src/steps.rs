@@ -1,11 +1,14 @@
-//! `cargo xtask test`: the steps of CI in order, each with the time it took, and a summary at the end. Refuses to know
-//! what the steps check.
+//! `cargo xtask test`: the steps of CI in order, each with the time it took, and a summary at the end. What the suites need
+//! is brought meanwhile. Refuses to know what the steps check.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use crate::suites;
 
 /// A name and the arguments of a call of cargo.
 struct Step {
@@ -20,10 +23,11 @@ const STEPS: &[Step] = &[
         arguments: &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"],
     },
     Step { name: "tidy", arguments: &["xtask", "tidy"] },
+    Step { name: "build", arguments: suites::BUILD_OF_TESTS },
     Step { name: "unit tests", arguments: &["test", "--quiet", "--workspace"] },
     Step {
         name: "memory budgets",
-        arguments: &["test", "--quiet", "--package", "net", "--bench", "budgets", "--", "0.4", "objects"],
+        arguments: &["test", "--quiet", "--workspace", "--bench", "budgets", "--", "0.4", "objects"],
     },
     Step { name: "suites", arguments: &["xtask", "suites"] },
 ];
@@ -34,6 +38,7 @@ const STEPS: &[Step] = &[
 /// The name of the step that failed.
 pub(crate) fn test(root: &Path) -> Result<()> {
     let started = Instant::now();
+    let mut setup = Some(begin_setup(root)?);
     let mut done: Vec<(&str, Duration)> = Vec::new();
     for (index, step) in STEPS.iter().enumerate() {
         say(&format!(
@@ -44,14 +49,32 @@ pub(crate) fn test(root: &Path) -> Result<()> {
             shown(started.elapsed())
         ))?;
         let step_started = Instant::now();
+        if step.name == "suites" {
+            // A failure shows when the suites call for the same: they say what is missing.
+            setup.take().map(|mut setup| setup.wait()).transpose()?;
+        }
         let passed = run(step, root);
         done.push((step.name, step_started.elapsed()));
         if !passed {
             say(&summary(&done, Some(step.name), started.elapsed()))?;
+            if let Some(mut setup) = setup {
+                setup.wait()?;
+            }
             bail!("step `{}` failed; run it alone with: cargo {}", step.name, step.arguments.join(" "));
         }
     }
     say(&summary(&done, None, started.elapsed()))
+}
+
+/// Clients and tools come mostly from the network: they are brought while the compiler works.
+fn begin_setup(root: &Path) -> Result<Child> {
+    let logs = root.join(".cache/test-logs");
+    std::fs::create_dir_all(&logs)?;
+    let log = File::create(logs.join("setup.log"))?;
+    say("== clients and tools for the suites come meanwhile (log: .cache/test-logs/setup.log)")?;
+    let mut setup = suites::setup_of_tests(root);
+    setup.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    setup.spawn().context("testing/setup.sh")
 }
 
 fn run(step: &Step, root: &Path) -> bool {

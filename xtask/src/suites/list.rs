@@ -101,7 +101,7 @@ go_test() (
   cd testing/clients/go && go test -count=1 -timeout 180s "$@" ./...
 )
 node_test() { NODE_PATH=$CACHE/node/node_modules node --test --test-reporter=spec "$@" testing/clients/node/; }
-cargo_test() { cargo test --quiet --package client-tests --test lapin -- "$@"; }
+cargo_test() { cargo test --quiet --workspace --test lapin -- "$@"; }
 "#;
 
 const CONFIG: &[&str] = &["--config", "testing/conformance/warren.conf"];

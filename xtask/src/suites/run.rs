@@ -16,6 +16,10 @@ use super::list::{Broker, Lane, PRELUDE, SHARED_ARGUMENTS, SUITES, Suite};
 use super::process::{self, MARK, Outcome};
 use super::report::{Done, ended, shown, summary, table};
 
+/// The build of all programs and all tests. Cargo chooses the same features of libraries for it as for `cargo test
+/// --workspace`; a build of one package compiles them again.
+pub(crate) const BUILD_OF_TESTS: &[&str] = &["build", "--quiet", "--workspace", "--bins", "--tests"];
+
 /// Runs what the arguments name.
 ///
 /// # Errors
@@ -55,12 +59,9 @@ fn prepare(root: &Path, suites: &[&Suite], is_against_url: bool) -> Result<Place
     if is_against_url && std::env::var_os("AMQP_URL").is_none() {
         bail!("--against-url needs AMQP_URL");
     }
-    let warren = if is_against_url { None } else { Some(warren(root)?) };
-    let mut needs: Vec<&str> = suites.iter().flat_map(|suite| suite.needs.iter().copied()).collect();
-    needs.sort_unstable();
-    needs.dedup();
-    let setup = Command::new("testing/setup.sh").arg("python").args(&needs).current_dir(root).status();
-    if !setup.context("testing/setup.sh")?.success() {
+    let is_soak = suites.iter().any(|suite| suite.lane == Lane::Soak);
+    let warren = if is_against_url { None } else { Some(warren(root, is_soak)?) };
+    if !setup(root, suites).status().context("testing/setup.sh")?.success() {
         bail!("testing/setup.sh failed");
     }
     let mark = format!("warren-test-{}", std::process::id());
@@ -70,17 +71,36 @@ fn prepare(root: &Path, suites: &[&Suite], is_against_url: bool) -> Result<Place
     Ok(Place { root: root.to_owned(), cache, logs, work, mark, warren })
 }
 
-fn warren(root: &Path) -> Result<PathBuf> {
+/// The command that brings what suites need: clients, browsers, tools.
+fn setup(root: &Path, suites: &[&Suite]) -> Command {
+    let mut needs: Vec<&str> = suites.iter().flat_map(|suite| suite.needs.iter().copied()).collect();
+    needs.sort_unstable();
+    needs.dedup();
+    let mut command = Command::new("testing/setup.sh");
+    command.arg("python").args(&needs).current_dir(root);
+    command
+}
+
+/// The command that brings what all suites of `make test` need.
+pub(crate) fn setup_of_tests(root: &Path) -> Command {
+    let tests: Vec<&Suite> = SUITES.iter().filter(|suite| suite.lane != Lane::Soak).collect();
+    setup(root, &tests)
+}
+
+/// The broker that the suites test: a release for campaigns, otherwise the build of the tests, with its assertions.
+fn warren(root: &Path, is_soak: bool) -> Result<PathBuf> {
     let path = if let Some(path) = std::env::var_os("WARREN_BIN") {
         PathBuf::from(path)
     } else {
-        let build = ["build", "--quiet", "--release", "--package", "warren"];
+        let (build, binary): (&[&str], _) = if is_soak {
+            (&["build", "--quiet", "--release", "--package", "warren"], "release/warren")
+        } else {
+            (BUILD_OF_TESTS, "debug/warren")
+        };
         if !Command::new(env!("CARGO")).args(build).current_dir(root).status()?.success() {
             bail!("the broker does not build");
         }
-        std::env::var_os("CARGO_TARGET_DIR")
-            .map_or_else(|| root.join("target"), PathBuf::from)
-            .join("release/warren")
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from).join(binary)
     };
     fs::canonicalize(&path).with_context(|| format!("no broker at {}", path.display()))
 }

@@ -63,7 +63,7 @@ pub enum DecodeError {
     },
     /// A fact that contradicts the state, as a binding between exchanges that do not exist.
     #[error("a metadata fact does not fit the state: {0}")]
-    DoesNotFit(#[from] crate::Contradiction),
+    DoesNotFit(#[from] crate::contradiction::Contradiction),
 }
 
 /// A cursor over encoded bytes. Never reads past the end and never allocates more than the input holds.

@@ -15,6 +15,7 @@ mod bounds;
 mod changes;
 mod codec;
 mod command;
+mod contradiction;
 mod definitions;
 mod difference;
 mod entry;
@@ -35,7 +36,6 @@ mod steps;
 mod testing;
 mod vhost;
 
-pub use apply::Contradiction;
 pub use arguments::{ArgumentValue, Arguments, values_equivalent};
 pub use bounds::BULK_BYTES_MAX;
 pub use changes::{Applied, Change, Outcome};
@@ -47,6 +47,7 @@ pub use command::{
     DestinationName, Name, PutUser, QueueType, SetGlobalParameter, SetParameter, SetPermissions, SetPolicy,
     SetTopicPermissions, SetUserLimits, SetUserTags, SetVhostLimits, SetVhostMetadata, Unbind, VhostMetadata,
 };
+pub use contradiction::Contradiction;
 pub use definitions::{Definitions, Gathered};
 pub use entry::{Condition, Entry, Named, RoomFor, VhostRoom};
 pub use facts::{

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use stdx::{ConnectionId, QueueId};
 
-use crate::apply::Contradiction;
 use crate::bounds;
 use crate::changes::{Applied, Outcome};
 use crate::command::{Batch, Command, DestinationName, Name};
+use crate::contradiction::Contradiction;
 use crate::policies::PolicyKind;
 use crate::records::{FIRST_NODE, NodeRow, QueueRecord, User, VhostName};
 use crate::refusal::{Kind, Refusal};

@@ -11,5 +11,3 @@ mod vhosts;
 
 #[cfg(test)]
 mod tests;
-
-pub use replay::Contradiction;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::changes::Applied;
 use crate::command::{AddVhost, Bind, DeclareExchange, DeclareQueue, Unbind};
+use crate::contradiction::Contradiction;
 use crate::facts::{ExchangeFact, Fact, QueueFact};
 use crate::policies::PolicyKind;
 use crate::records::{
@@ -13,38 +14,6 @@ use crate::records::{
 use crate::refusal::Refusal;
 use crate::state::State;
 use crate::vhost::Vhost;
-
-/// A fact that contradicts the state: the log is damaged, incomplete or of another snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Contradiction {
-    /// It speaks of a vhost that is not there.
-    #[error("no such vhost")]
-    NoVhost,
-    /// It speaks of a user that is not there.
-    #[error("no such user")]
-    NoUser,
-    /// It speaks of an exchange that is not there.
-    #[error("no such exchange")]
-    NoExchange,
-    /// It speaks of a queue that is not there.
-    #[error("no such queue")]
-    NoQueue,
-    /// It speaks of a binding that is not there.
-    #[error("no such binding")]
-    NoBinding,
-    /// It adds what is already there.
-    #[error("it is already there")]
-    AlreadyThere,
-    /// It adds something that is not durable.
-    #[error("it is not durable")]
-    NotDurable,
-    /// It speaks of a node, and the state is none of a cluster.
-    #[error("this is not the state of a cluster")]
-    NoCluster,
-    /// Its identifier is not one of a durable thing.
-    #[error("its identifier is out of range")]
-    BadId,
-}
 
 impl State {
     /// Puts back one fact.

@@ -4,10 +4,11 @@
 use metadata::{ApplyTo, ClearPolicy, Command, PolicyDefinition, SetPolicy};
 use wire::amqp091::TableBuf;
 
+use super::ending::Ended;
 use super::hands::Hands;
 use super::ledger::{Entry, Ledger};
-use super::life::{Ended, Tenant};
 use super::site::{Site, check_order, durable, properties};
+use super::tenant::Tenant;
 
 const NAME: &str = "bulk";
 

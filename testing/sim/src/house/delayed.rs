@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use broker::{BindRequest, DestinationName, ExchangeDeclare, Queue, Scheduled};
 use wire::amqp091::TableBuf;
 
+use super::ending::Ended;
 use super::hands::Hands;
 use super::ledger::{Entry, Ledger, Places};
-use super::life::{Ended, Tenant};
 use super::site::{Site, durable, none, places_of, properties};
+use super::tenant::Tenant;
 
 const EXCHANGE: &str = "later";
 const QUEUE: &str = "due";

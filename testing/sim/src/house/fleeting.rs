@@ -5,10 +5,11 @@
 use broker::{QueueDeclare, SettleHow};
 use wire::amqp091::TableBuf;
 
+use super::ending::Ended;
 use super::hands::Hands;
 use super::ledger::{Entry, Ledger};
-use super::life::{Ended, Tenant};
 use super::site::{Site, check_order, durable, properties};
+use super::tenant::Tenant;
 
 const NAMES: [&str; 4] = ["lease", "auto", "mine", "careful"];
 const LEASE: usize = 0;

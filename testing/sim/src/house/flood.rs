@@ -11,9 +11,10 @@ use broker::{ConsumeRequest, ConsumerSink, ConsumerSpec, Delivery, Incoming, Pub
 use parking_lot::Mutex;
 use wire::amqp091::TableBuf;
 
+use super::ending::Ended;
 use super::ledger::Ledger;
-use super::life::{Ended, Tenant};
 use super::site::{Site, Weather, durable, properties};
+use super::tenant::Tenant;
 use crate::model::{self, Seen};
 
 const NAME: &str = "flood";

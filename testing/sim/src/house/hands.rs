@@ -3,8 +3,8 @@
 
 use broker::SettleHow;
 
+use super::ending::Ended;
 use super::ledger::Ledger;
-use super::life::Ended;
 use super::site::{Held, Site, places_of};
 
 /// Messages in hand, and the ledger.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::life::Ended;
+use super::ending::Ended;
 
 /// Queues of a tenant, one bit each.
 pub(crate) type Places = u32;

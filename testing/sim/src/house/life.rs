@@ -7,12 +7,14 @@ use platform::{Clock, Random};
 
 use super::bulk::Bulk;
 use super::delayed::Delayed;
+use super::ending::Ended;
 use super::fleeting::Fleeting;
 use super::flood::Flood;
-use super::ledger::{Entry, Ledger};
+use super::ledger::Entry;
 use super::newborn::Newborn;
 use super::ring::Ring;
 use super::site::{Site, Weather};
+use super::tenant::Tenant;
 use super::transactions::Transactions;
 use crate::history::Summary;
 use crate::life::{Life, MEMORY_BYTES, World};
@@ -41,37 +43,6 @@ fn letters(queue: &str) -> Option<String> {
         _ => "due",
     };
     (to != "due" || queue.starts_with("exchange ")).then(|| to.to_owned())
-}
-
-/// One party on the broker.
-pub(crate) trait Tenant {
-    /// A life begins: what has to be there, and is not, is declared.
-    fn begin(&mut self, site: &mut Site<'_>) -> Result<(), String>;
-
-    /// One operation of random choice. In bad weather nothing that would have to be answered.
-    fn act(&mut self, site: &mut Site<'_>) -> Result<(), String>;
-
-    /// Time has passed.
-    fn tick(&mut self, now_ms: u64);
-
-    /// What it knows of its messages.
-    fn ledger(&mut self) -> &mut Ledger;
-
-    /// Puts back what it has fetched, as who leaves does; a queue that goes with its consumers goes.
-    fn release(&mut self, site: &mut Site<'_>) -> Result<(), String>;
-
-    /// Compares what is there with what should be. Nothing is fetched, all engines are idle; what it fetches it puts back.
-    fn audit(&mut self, site: &mut Site<'_>) -> Result<(), String>;
-
-    /// The life is over; without a word or in order.
-    fn ended(&mut self, how: Ended);
-}
-
-/// How a life ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    Crashed,
-    Stopped,
 }
 
 struct House {

@@ -1,7 +1,7 @@
 //! Tenants: several small parties on one broker, each with queues of its own and an oracle that is exact about them, through
 //! several lives, on a disk that stalls, is slow, is full for a while, fails calls, rots and loses what was not synced.
 //!
-//! Reading order: `ledger` (what all oracles share), `site` (what a tenant can do), `hands` (what it has fetched), `life` (what
+//! Reading order: `ledger` (what all oracles share), `site` (what a tenant can do), `hands` (what it has fetched), `tenant` (what each can be asked), `life` (what
 //! happens to all of them), then the tenants: `ring` (dead letters in a cycle, and for a queue that comes and goes), `delayed`, `fleeting` (queues that go by
 //! themselves), `bulk` (large messages, policies),
 //! `transactions` (over a real session, by `client`); where memory is short, `flood` (more than a consumer takes); alone in histories of its own: `newborn` (queues that are used before their
@@ -10,6 +10,7 @@
 mod bulk;
 mod client;
 mod delayed;
+mod ending;
 mod fleeting;
 mod flood;
 mod hands;
@@ -18,6 +19,7 @@ mod life;
 mod newborn;
 mod ring;
 mod site;
+mod tenant;
 mod transactions;
 
 pub(crate) use life::run_short;

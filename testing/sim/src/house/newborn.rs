@@ -8,10 +8,11 @@ use broker::{Call, DeletedQueue, QueueCounts, Refused, SettleHow};
 
 use wire::amqp091::TableBuf;
 
+use super::ending::Ended;
 use super::hands::Hands;
 use super::ledger::{Entry, Ledger};
-use super::life::{Ended, Tenant};
 use super::site::{Site, durable, properties};
+use super::tenant::Tenant;
 
 /// The last one is there all the time, and its letters go to the first.
 const NAMES: [&str; 6] = ["new-0", "new-1", "new-2", "new-3", "new-4", "old"];

@@ -8,10 +8,11 @@ use broker::SettleHow;
 use platform::SeededRandom;
 use wire::amqp091::TableBuf;
 
+use super::ending::Ended;
 use super::hands::Hands;
 use super::ledger::{Entry, Ledger, Places};
-use super::life::{Ended, Tenant};
 use super::site::{Held, Site, check_order, durable, properties};
+use super::tenant::Tenant;
 
 const NAMES: [&str; 4] = ["ring-a", "ring-b", "chain-c", "chain-d"];
 const A: Places = 1;

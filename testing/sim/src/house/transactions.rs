@@ -6,9 +6,10 @@ use wire::amqp091::methods::{basic, tx};
 use wire::amqp091::{Method, ShortStr, TableBuf, encode_ack, encode_publish};
 
 use super::client::Client;
+use super::ending::Ended;
 use super::ledger::{Entry, Ledger};
-use super::life::{Ended, Tenant};
 use super::site::{Site, Weather, check_order, durable, places_of, properties};
+use super::tenant::Tenant;
 use crate::model::{self, Seen};
 
 const NAME: &str = "tx";

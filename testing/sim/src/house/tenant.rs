@@ -1,0 +1,29 @@
+//! What every tenant can be asked. Knows no tenant.
+
+use super::ending::Ended;
+use super::ledger::Ledger;
+use super::site::Site;
+
+/// One party on the broker.
+pub(crate) trait Tenant {
+    /// A life begins: what has to be there, and is not, is declared.
+    fn begin(&mut self, site: &mut Site<'_>) -> Result<(), String>;
+
+    /// One operation of random choice. In bad weather nothing that would have to be answered.
+    fn act(&mut self, site: &mut Site<'_>) -> Result<(), String>;
+
+    /// Time has passed.
+    fn tick(&mut self, now_ms: u64);
+
+    /// What it knows of its messages.
+    fn ledger(&mut self) -> &mut Ledger;
+
+    /// Puts back what it has fetched, as who leaves does; a queue that goes with its consumers goes.
+    fn release(&mut self, site: &mut Site<'_>) -> Result<(), String>;
+
+    /// Compares what is there with what should be. Nothing is fetched, all engines are idle; what it fetches it puts back.
+    fn audit(&mut self, site: &mut Site<'_>) -> Result<(), String>;
+
+    /// The life is over; without a word or in order.
+    fn ended(&mut self, how: Ended);
+}

@@ -218,6 +218,13 @@ pub(crate) const SUITES: &[Suite] = &[
         60,
         "MULTIRAFT_SEEDS=1000000..1020000 cargo test --release -p multiraft --test simulation confirmed",
     ),
+    // Leaders and members of a queue over simulated disks and links, and the rules that choose leaders: random histories of both.
+    soak(
+        "soak-replica-histories",
+        60,
+        r#"export WARREN_HISTORIES=10000
+           cargo test --release -p queues members_that_come_and_go && cargo test --release -p broker whoever_may_lead"#,
+    ),
     soak("soak-kill9", 120, r#""$PYTHON" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles 200 --power-cut --seed random"#),
     soak("soak-replicas", 90, r#""$PYTHON" testing/cluster/soak_replicas.py --warren "$WARREN_BIN" --minutes 60"#),
     soak("soak-freeze", 60, r#""$PYTHON" testing/crash/freeze.py --warren "$WARREN_BIN" --cycles 20 --seed random"#),

@@ -208,8 +208,16 @@ impl World {
     }
 }
 
+/// Histories that the test tries, unless `WARREN_HISTORIES` says how many.
+const HISTORIES: u32 = 4_000;
+
+fn config() -> ProptestConfig {
+    let asked = std::env::var("WARREN_HISTORIES").ok().map(|text| text.parse().expect("a number"));
+    ProptestConfig { cases: asked.unwrap_or(HISTORIES), ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4_000, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn whoever_may_lead_has_all_that_is_confirmed(steps in proptest::collection::vec((0..20u8, 0..3usize, any::<bool>()), 1..300)) {

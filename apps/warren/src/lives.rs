@@ -24,7 +24,7 @@ pub(crate) struct Process {
     /// The broker that runs, for the control socket.
     pub(crate) application: Arc<Application>,
     orders: Orders,
-    /// Who waits until the broker runs, and for what answer.
+    /// Callers that wait until the broker runs, and the answer that each wants.
     waiting: Vec<(Asked, Result<(), Failure>)>,
     /// Queues that the node had when its broker was closed or it was emptied; `None` when nobody knows.
     pub(crate) queues: Option<usize>,

@@ -37,7 +37,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The reason why a broker has ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    /// Whatever ends the process.
+    /// A signal or a failure that ends the process.
     Process,
     /// An order that it had to be closed for.
     Order(Asked),

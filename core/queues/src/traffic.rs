@@ -294,7 +294,7 @@ pub struct QueueStats {
     pub ready_returned: u64,
     /// Messages that came back and wait for their time.
     pub delayed: u64,
-    /// What its leader knows of the nodes that have it; empty of a queue that one node has.
+    /// Its leader's knowledge of the nodes that have it; empty of a queue that one node has.
     pub members: Vec<MemberStanding>,
 }
 

@@ -27,7 +27,7 @@ const MANY: u32 = 150;
 /// Batches before the count begins: buffers become as large then as they ever do.
 const BATCHES_BEFORE: u32 = 100;
 const BATCHES: u32 = 200;
-/// What a message may allocate. An allocation of each message counts 1. The sum is not 0: a busy machine cuts a batch
+/// Allocations that a message may cause. An allocation of each message counts 1. The sum is not 0: a busy machine cuts a batch
 /// into several turns, the vectors of a turn double as they grow, and a queue's block holds many messages.
 const ALLOCATIONS_MAX: f64 = 0.5;
 

@@ -232,7 +232,7 @@ pub fn set_continuous(broker: &Broker, to: Continuous) -> Result<(), ProfileErro
 pub fn forget_history() {
     let mut recorder = RECORDER.lock();
     recorder.history = None;
-    // What is left asks nobody for samples, so nothing can be refused.
+    // The rest asks nobody for samples, so nothing can be refused.
     let _followed = recorder.follow();
 }
 

@@ -525,7 +525,7 @@ pub fn encode_delivery(
     }
 }
 
-/// What stands before the message in a frame that holds all of it, with the fields that nearly all deliveries have: put together on the
+/// The bytes before the message in a frame that holds all of it, with the fields that nearly all deliveries have: put together on the
 /// stack and appended at once.
 struct PlainHead {
     bytes: [u8; PLAIN_HEAD_BYTES_MAX],

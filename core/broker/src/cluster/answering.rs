@@ -70,7 +70,7 @@ impl Driver {
     /// An empty answer is none.
     pub(super) fn answer_inquiry(&mut self, to: &NodeName, id: u64, answer: &Bytes) {
         let answer: &[u8] = if answer.len() > ANSWER_BYTES_MAX { &[] } else { answer };
-        // Whoever does not get it stops waiting by itself.
+        // A caller that does not get the answer stops waiting by itself.
         let _taken = self.send_whole(to, Lane::Control, frames::INQUIRED, framed(id, answer));
     }
 

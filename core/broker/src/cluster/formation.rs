@@ -61,7 +61,7 @@ impl Driver {
         if self.member.is_some() || self.refusal.is_some() || self.seeds == 0 {
             return;
         }
-        // Whoever names no others joins nobody unasked, also when others still know its address.
+        // A node that names no others joins nobody unasked, also when others still know its address.
         if self.seeds == 1 {
             return self.form();
         }

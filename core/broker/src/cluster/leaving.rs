@@ -90,7 +90,7 @@ impl Driver {
     }
 }
 
-/// What the log has beyond what is known as committed may have been answered: nobody else can tell any more.
+/// Entries of the log beyond the commit index may have been answered: nobody else can tell any more.
 fn apply_rest(replica: &Replica, state: &mut State) -> Result<(), StartError> {
     let mut ignored = Applied::default();
     for index in replica.group.applied().0 + 1..=replica.group.heads().last_index() {

@@ -53,7 +53,7 @@ impl Dice {
     }
 }
 
-/// What a member has to do with the leader.
+/// A member's relation to the leader.
 #[derive(Clone, Debug, PartialEq)]
 enum Link {
     /// It is not in touch.
@@ -116,7 +116,7 @@ struct Group {
     now_ms: u64,
     dice: Dice,
     next_id: u32,
-    /// What some leader has settled: a member that heard of that does not have it, even if a later leader has not heard.
+    /// Messages that some leader has settled: a member that heard of it does not have them, even if a later leader has not heard.
     settled: BTreeSet<MessageSeq>,
     /// Which message a number is of.
     names: BTreeMap<MessageSeq, u32>,
@@ -176,7 +176,7 @@ impl Group {
         result
     }
 
-    /// What the leader has logged goes to the members, as far as they get it.
+    /// Records that the leader has logged go to the members that are linked.
     fn ship(&mut self) {
         for (kind, payload) in std::mem::take(&mut self.members[self.leader].world.outgoing) {
             if kind.is_enqueue() {
@@ -521,7 +521,7 @@ fn play(seed: u64) -> [u64; 4] {
         group.step();
     }
     group.quiesce();
-    // What a member has is in its log.
+    // All messages of a member are in its log.
     for at in 0..MEMBERS {
         if at != group.leader {
             let before = group.members[at].contents(group.now_ms);

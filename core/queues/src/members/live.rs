@@ -1,4 +1,4 @@
-//! What one member of a quorum queue tells another about its messages: which of them live, and how far it has come. Refuses to know how that travels.
+//! One member of a quorum queue tells another about its messages: which of them live, and how far it has come. Refuses to know how that travels.
 //!
 //! Both are written as numbers of seven bits a byte, the lowest first; the highest bit of a byte says that more follow.
 //!
@@ -85,7 +85,7 @@ impl LiveSet {
         }
     }
 
-    /// What of the numbers from `first` to before `end` does not live, in runs as those of the set.
+    /// Numbers from `first` to before `end` that do not live, in runs like the runs of the set.
     pub(crate) fn gaps(&self, level: u8, first: u64, end: u64, mut each: impl FnMut(u64, u64)) {
         let runs = self.runs(level);
         let mut from = first;

@@ -18,7 +18,7 @@ pub(crate) struct Returns {
     held: BTreeMap<MessageSeq, u64>,
     /// Those that die because they failed too often, until they are gone.
     exceeding: BTreeSet<MessageSeq>,
-    /// Those that died and whose removal is not logged: their letters are on their way. As they were stored, if they died while a member was
+    /// Messages that died and whose removal is not logged: their letters are on their way. As they were stored, if they died while a member was
     /// being filled.
     dying: BTreeMap<MessageSeq, Option<Box<[u8]>>>,
     /// While the queue follows, what its leader told: in which order, and when the message is due, 0 for at once.

@@ -1,4 +1,4 @@
-//! What a leader sends to a member that lacks messages: those that live, from the first one that the member lacks on, block by block. A block that
+//! A leader fills a member that lacks messages: it sends the messages that live, from the first one that the member lacks on, block by block. A block that
 //! is on disk is read for that and kept until it was sent.
 
 use super::messages::Store;
@@ -11,7 +11,7 @@ use crate::traffic::MessageSeq;
 const KEPT_MAX: usize = 8;
 
 impl Store {
-    /// What a member lacks that has come this far: about so many bytes of it, at least one message.
+    /// Messages that a member lacks that has come this far: about so many bytes, at least one message.
     pub(crate) fn fill(&mut self, cursor: &mut Cursor, bytes_max: usize, fx: &mut impl Effects) -> Fill {
         // From now on there is a copy of each message that dies: only those that are dying already have to be waited for.
         self.is_filling = true;

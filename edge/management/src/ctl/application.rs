@@ -18,7 +18,7 @@ use crate::resources::node::{NODE_NAME, Node};
 /// Orders that wait for the server; further commands wait for room.
 const ORDERS_MAX: usize = 16;
 
-/// What the server is to do with its broker.
+/// The server's task with its broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// `start_app`: opens it, and answers when clients may connect.
@@ -43,7 +43,7 @@ pub enum Order {
 /// An order, and who waits for its answer.
 #[derive(Debug)]
 pub struct Asked {
-    /// What is to be done.
+    /// The task.
     pub order: Order,
     reply: oneshot::Sender<Result<(), Failure>>,
 }

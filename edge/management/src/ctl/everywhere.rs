@@ -1,4 +1,4 @@
-//! What several nodes answer together: listings of what each node has for itself, and the description of a node. A node is asked by its link.
+//! Answers of several nodes together: listings of objects that each node has for itself, and the description of a node. A node is asked by its link.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ fn answer(broker: &Broker, node: &Node, question: &[u8]) -> Vec<u8> {
     said.unwrap_or_default()
 }
 
-/// What each other node that runs answers, in order of their names; nothing of those that do not.
+/// Answers of all other nodes that run, in order of their names.
 pub(crate) fn ask_others(node: &Node, question: &Question) -> Vec<(String, Vec<u8>)> {
     let Some(cluster) = node.peers.as_ref().and_then(|it| it.cluster.as_ref()) else { return Vec::new() };
     let Ok(bytes) = serde_json::to_vec(question) else { return Vec::new() };

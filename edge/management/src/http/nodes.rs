@@ -71,7 +71,7 @@ fn nodes(call: &Call) -> Answer {
     listing::of_values(call, all.collect())
 }
 
-/// What another node says of itself, or this node's knowledge of it.
+/// Another node's description of itself, or this node's knowledge of it.
 fn other_object(member: &Member, pages: &[(String, Value)]) -> Value {
     let page = pages.iter().find(|(name, _)| *name == member.name);
     page.map_or_else(|| short_object(member), |(_, page)| page.clone())
@@ -121,7 +121,7 @@ pub(crate) fn facts_of(broker: &Broker, node: &Node) -> Value {
     json
 }
 
-/// What is known of this node, and what it uses.
+/// This node: its name, its settings, and its use of memory, disk and files.
 fn facts(broker: &Broker, node: &Node) -> (Value, Vec<(&'static str, u64)>) {
     let levels = broker.alarms().levels();
     let raised = broker.alarms().raised();

@@ -121,7 +121,7 @@ const KNOWN: &[&str] = &[
     "vhost",
 ];
 
-/// What a glance shows, or for a queue of another node what that answers.
+/// A glance at the queue; for a queue of another node, the answer of that node.
 fn glances(queues: &[Arc<Queue>]) -> Vec<QueueGlance> {
     let asked: Vec<_> = queues.iter().map(|queue| queue.is_elsewhere().then(|| queue.stats())).collect();
     let each = queues.iter().zip(asked);

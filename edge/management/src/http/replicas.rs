@@ -1,4 +1,4 @@
-//! What RabbitMQ's API has for members of quorum queues. Refuses to know how members agree.
+//! The routes of RabbitMQ's API for members of quorum queues. Refuses to know how members agree.
 
 use broker::{Kind, Queue};
 use regex::Regex;

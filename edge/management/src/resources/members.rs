@@ -1,4 +1,4 @@
-//! What is shown of quorum queues beside what all queues have: the nodes that have them, who leads, and how they count.
+//! Columns of quorum queues that no other queues have: the nodes that have them, who leads, and how they count.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ pub(crate) fn has_leader(queue: &Queue) -> bool {
     !queue.is_elsewhere() || queue.places().iter().any(|place| place.is_leader && place.is_up)
 }
 
-/// What to say of a queue that another node leads, or nobody: a word for programs, and a sentence. `None` when this node leads it.
+/// A queue that another node leads, or nobody: a word for programs, and a sentence for people. `None` when this node leads it.
 pub(crate) fn led_elsewhere(queue: &Queue) -> Option<(&'static str, String)> {
     if !queue.is_elsewhere() {
         return None;
@@ -80,7 +80,7 @@ pub(crate) fn confirms_wait_for(queue: &Queue) -> Vec<String> {
     late.filter_map(line).collect()
 }
 
-/// What queues hold, asked of the nodes that lead them, all at once. `None` of those that another node leads and does not tell in time. Only on
+/// Counts of queues, asked of the nodes that lead them, all at once. `None` for a queue whose leader does not tell in time. Only on
 /// a thread that may block.
 pub(crate) fn stats_of(queues: &[Arc<Queue>]) -> Vec<Option<QueueStats>> {
     let end = Instant::now() + ANSWER_TIMEOUT;
@@ -97,7 +97,7 @@ fn within(end: Instant, stats: Call<QueueStats>) -> Option<QueueStats> {
     tokio::runtime::Handle::current().block_on(async { tokio::time::timeout_at(end, stats).await.ok() })
 }
 
-/// What RabbitMQ shows of each member. Indices count the turns of the present leader that changed the queue; of a queue that one node has, the
+/// The columns that RabbitMQ shows of each member. Indices count the turns of the present leader that changed the queue; of a queue that one node has, the
 /// messages that were published. Only on a thread that may block.
 pub(crate) fn status(queue: &Arc<Queue>) -> Vec<Value> {
     let places = queue.places();
@@ -146,7 +146,7 @@ fn line(name: &str, state: &str, membership: &str, (index, commit): (u64, u64), 
     })
 }
 
-/// What is known without asking the queue. `in_sync` is Warren's own.
+/// Facts that are known without asking the queue. `in_sync` is Warren's own.
 pub(crate) fn add_known(json: &mut Map<String, Value>, queue: &Queue, nodes: Nodes) {
     let limit = queue.delivery_limit();
     json.insert("delivery_limit".into(), limit.map_or_else(|| "unlimited".into(), Value::from));

@@ -190,7 +190,7 @@ pub(crate) struct Changed {
     pub(crate) queue: Arc<Queue>,
     /// How many nodes have it now.
     pub(crate) size: usize,
-    /// What went wrong.
+    /// The error.
     pub(crate) outcome: Result<(), &'static str>,
 }
 

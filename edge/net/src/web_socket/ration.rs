@@ -1,4 +1,4 @@
-//! What a client may send before it is answered: a stream that stops reading there, until it is written to.
+//! A client may send so many bytes before it is answered: a stream that stops reading there, until it is written to.
 
 use std::io;
 use std::pin::Pin;

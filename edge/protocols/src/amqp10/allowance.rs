@@ -28,7 +28,7 @@ impl Allowance {
         Allowance { first, now: first, bytes_seen: 0 }
     }
 
-    /// What was allowed latest.
+    /// The latest allowance.
     pub(crate) const fn now(&self) -> u32 {
         self.now
     }

@@ -96,7 +96,7 @@ pub(crate) struct Links {
     pub(crate) next_incoming_id: u32,
     /// Transfer frames that the client may still send; below 0 when it sent more while its window was being closed.
     pub(crate) incoming_window: i64,
-    /// What the window is when it is renewed.
+    /// The window after it is renewed.
     pub(crate) allowance: Allowance,
     /// Highest handle.
     pub(crate) handle_max: u32,

@@ -1,4 +1,4 @@
-//! What a connection publishes with. It is made with the first publish: clients that only listen have none.
+//! A connection's tools for publishing. They are made with the first publish: clients that only listen have none.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Publishing {
         })
     }
 
-    /// What was published, for listings: the first time that this is asked.
+    /// Counts of published messages, for listings. The first question creates them.
     pub(crate) fn take_counters(&mut self) -> Option<Vec<Arc<PublishCounters>>> {
         let is_new = std::mem::take(&mut self.is_new);
         is_new.then(|| vec![self.without_acks.counters(), self.with_acks.counters()])

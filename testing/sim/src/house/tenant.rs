@@ -1,4 +1,4 @@
-//! What every tenant can be asked. Knows no tenant.
+//! Questions that every tenant answers. Knows no tenant.
 
 use super::ending::Ended;
 use super::ledger::Ledger;
@@ -15,7 +15,7 @@ pub(crate) trait Tenant {
     /// Time has passed.
     fn tick(&mut self, now_ms: u64);
 
-    /// What it knows of its messages.
+    /// Its knowledge of its messages.
     fn ledger(&mut self) -> &mut Ledger;
 
     /// Puts back what it has fetched, as who leaves does; a queue that goes with its consumers goes.

@@ -25,7 +25,7 @@ enum Job {
     Delete(u64),
 }
 
-/// What the disk did: to be told to the machine.
+/// Results of the disk, to be told to the machine.
 pub(super) enum Done {
     Written(BlockToken, Option<BlockPlace>),
     Logged(BlockToken),
@@ -64,7 +64,7 @@ pub(super) struct World {
     segment: u64,
     /// Deaths whose letters are on their way.
     pub(super) removals: Vec<SettledRun>,
-    /// What was handed out and is not settled.
+    /// Messages that were handed out and are not settled.
     pub(super) out: Vec<MessageSeq>,
     pub(super) reads: u64,
 }

@@ -3,6 +3,9 @@
 //! The first 14 are those that the RabbitMQ team published with its 3.12 release, in their order. Names of all queues and
 //! exchanges begin with `warren-bench-`.
 
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
 /// Bounds of a run that arguments depend on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
@@ -16,6 +19,17 @@ pub(crate) struct Bounds {
     pub(crate) connections_max: u32,
     /// Most connections altogether: what the limit on open files leaves.
     pub(crate) open_max: u32,
+    /// The type of the queues; tests of streams keep their streams.
+    pub(crate) queue_type: QueueType,
+}
+
+/// The type of the queues that the suite declares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum QueueType {
+    #[default]
+    Classic,
+    Quorum,
 }
 
 /// Publishers of the test with very many.
@@ -246,7 +260,7 @@ pub(crate) const GROUPS: [Group; 18] = [
 impl Test {
     /// The arguments of `warren perf` beside the address.
     pub(crate) fn arguments(&self, bounds: Bounds) -> Vec<String> {
-        let Bounds { seconds, size, backlog_bytes_max, .. } = bounds;
+        let Bounds { seconds, size, backlog_bytes_max, queue_type, .. } = bounds;
         // Twenty million small messages are a backlog by any measure.
         let backlog = (backlog_bytes_max / u64::from(size.max(1))).clamp(1, 20_000_000);
         let values = [
@@ -264,6 +278,9 @@ impl Test {
         let mut arguments: Vec<String> = filled.split_whitespace().map(str::to_owned).collect();
         if self.figure != Figure::Restart {
             arguments.extend(["-s".to_owned(), size.to_string()]);
+        }
+        if queue_type == QueueType::Quorum && !self.arguments.contains("-sq") {
+            arguments.push("-qq".to_owned());
         }
         arguments
     }
@@ -323,6 +340,7 @@ mod tests {
         backlog_bytes_max: 1_000_000,
         connections_max: 7_000,
         open_max: 19_000,
+        queue_type: QueueType::Classic,
     };
 
     #[test]
@@ -330,13 +348,28 @@ mod tests {
         let mut names = HashSet::new();
         for test in GROUPS.iter().flat_map(|group| group.tests) {
             assert!(names.insert(test.name), "{}", test.name);
-            for line in [test.arguments(BOUNDS), test.deletion(BOUNDS)] {
+            let quorum = Bounds { queue_type: QueueType::Quorum, ..BOUNDS };
+            for line in [test.arguments(BOUNDS), test.arguments(quorum), test.deletion(BOUNDS)] {
                 let line: Vec<OsString> = line.into_iter().map(OsString::from).collect();
                 let outcome = Options::parse_args(line.clone());
                 assert!(outcome.is_ok(), "{line:?}: {}", outcome.unwrap_err());
             }
         }
         assert_eq!(names.len(), 21);
+    }
+
+    #[test]
+    fn queues_of_all_tests_are_quorum_queues_when_that_is_asked_for() {
+        let quorum = Bounds { queue_type: QueueType::Quorum, ..BOUNDS };
+        for test in GROUPS.iter().flat_map(|group| group.tests) {
+            let (line, is_stream) = (test.arguments(quorum), test.name.starts_with("stream-"));
+            assert_eq!(
+                line.iter().filter(|word| *word == "-qq").count(),
+                usize::from(!is_stream),
+                "{line:?}"
+            );
+            assert!(!test.arguments(BOUNDS).contains(&"-qq".to_owned()));
+        }
     }
 
     #[test]

@@ -98,6 +98,7 @@ fn differences(before: &Results, after: &Results) -> String {
     let mut text = String::new();
     for (what, [first, second]) in [
         ("seconds per test", seconds),
+        ("types of the queues", [before, after].map(|results| format!("{:?}", results.plan.queue_type))),
         ("processor", [one.cpu.clone(), two.cpu.clone()]),
         ("cores", [one.cores.to_string(), two.cores.to_string()]),
         ("kernel", [one.kernel.clone(), two.kernel.clone()]),
@@ -112,6 +113,7 @@ fn differences(before: &Results, after: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::suite::catalogue::QueueType;
     use crate::suite::results::{Machine, Plan};
 
     fn results(received_per_s: f64, cpu: f64) -> Results {
@@ -128,6 +130,7 @@ mod tests {
             brokers: vec!["Warren".to_owned()],
             backlog_bytes_max: 1,
             connections_max: 1,
+            queue_type: QueueType::Classic,
         };
         let mut results = Results::new(plan, Machine::here());
         let line = format!(r#"{{"test":"t","size":12,"broker":"Warren","commands":[],"figures":{json}}}"#);

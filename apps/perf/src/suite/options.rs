@@ -1,5 +1,6 @@
 //! The arguments of `warren bench`.
 
+use super::catalogue::QueueType;
 use crate::load::Uri;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -62,6 +63,9 @@ pub(crate) struct SuiteOptions {
     /// Largest backlog that a test builds, in bytes of bodies: disk space bounds it
     #[arg(long, default_value_t = 2_000_000_000, value_name = "BYTES")]
     pub(crate) backlog_bytes_max: u64,
+    /// The type of the queues; streams of tests of streams stay streams
+    #[arg(long, value_enum, default_value_t, value_name = "TYPE")]
+    pub(crate) queue_type: QueueType,
     /// Most publishing or consuming connections of a test: tests with thousands are cut down to it
     #[arg(long, default_value_t = 7_000, value_name = "COUNT")]
     pub(crate) connections_max: u32,

@@ -52,7 +52,7 @@ fn head(results: &Results) -> String {
     // Writing to a string cannot fail, here and below.
     let _ = write!(
         html,
-        "<p class=\"faint\">{} cores of {}, Linux {}, load before the first test {}. {} seconds per test, broker and size; bodies of {}. \
+        "<p class=\"faint\">{} cores of {}, Linux {}, load before the first test {}. {} seconds per test, broker and size; bodies of {}; {} queues. \
          Brokers ran one after the other, on the machine of the load generator. Latency counts from when a message was due. \
          CPU is user and system time of the broker's process per message received, or sent where nobody receives.</p><p>",
         machine.cores,
@@ -60,7 +60,8 @@ fn head(results: &Results) -> String {
         escaped(&machine.kernel),
         escaped(&machine.load_before),
         plan.seconds,
-        escaped(&sizes)
+        escaped(&sizes),
+        format!("{:?}", plan.queue_type).to_lowercase()
     );
     if machine.load_before.parse::<f64>().is_ok_and(|load| load > BUSY) {
         html += "</p><p class=\"why\">This machine was busy before the first test: rates and latencies are about everything that ran on it. \

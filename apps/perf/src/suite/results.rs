@@ -1,5 +1,6 @@
 //! What the suite has measured, as it is kept in `suite.json`.
 
+use super::catalogue::QueueType;
 use crate::load::Summary;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,9 @@ pub(crate) struct Plan {
     pub(crate) brokers: Vec<String>,
     pub(crate) backlog_bytes_max: u64,
     pub(crate) connections_max: u32,
+    /// Results of older programs are of classic queues.
+    #[serde(default)]
+    pub(crate) queue_type: QueueType,
 }
 
 /// Where it was run.

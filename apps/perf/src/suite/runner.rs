@@ -101,6 +101,7 @@ impl<'a> Suite<'a> {
             brokers: candidates.iter().map(|(name, _)| name.clone()).collect(),
             backlog_bytes_max: options.backlog_bytes_max,
             connections_max: options.connections_max,
+            queue_type: options.queue_type,
         };
         std::fs::create_dir_all(&options.output)
             .with_context(|| format!("cannot make {}", options.output.display()))?;
@@ -217,8 +218,8 @@ impl<'a> Suite<'a> {
     }
 
     fn bounds(&self, size: u32) -> Bounds {
-        let Plan { seconds, backlog_bytes_max, connections_max, .. } = self.results.plan;
-        Bounds { seconds, size, backlog_bytes_max, connections_max, open_max: self.open_max }
+        let Plan { seconds, backlog_bytes_max, connections_max, queue_type, .. } = self.results.plan;
+        Bounds { seconds, size, backlog_bytes_max, connections_max, open_max: self.open_max, queue_type }
     }
 
     /// A folder beside the results, because a temporary folder may be memory.

@@ -17,13 +17,15 @@ impl Store {
         self.is_filling = true;
         let bytes_max = bytes_max.max(1);
         let mut payload = Vec::new();
-        for at in 0..self.levels.len() as u8 {
-            if !self.fill_level(at, cursor, bytes_max, &mut payload, fx) {
-                return if payload.is_empty() { Fill::Waits } else { enqueued(payload) };
-            }
-        }
+        let is_through =
+            (0..self.levels.len() as u8).all(|at| self.fill_level(at, cursor, bytes_max, &mut payload, fx));
         if !payload.is_empty() {
+            // A message may have come back before the member had it: the member passed over the record of that.
+            cursor.has_told = false;
             return enqueued(payload);
+        }
+        if !is_through {
+            return Fill::Waits;
         }
         if !std::mem::replace(&mut cursor.has_told, true) {
             let all: Vec<Returned> = self.returns.iter().flat_map(|returns| returns.all()).collect();

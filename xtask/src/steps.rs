@@ -23,7 +23,6 @@ const STEPS: &[Step] = &[
         arguments: &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"],
     },
     Step { name: "tidy", arguments: &["xtask", "tidy"] },
-    Step { name: "build", arguments: suites::BUILD_OF_TESTS },
     Step { name: "unit tests", arguments: &["test", "--quiet", "--workspace"] },
     Step {
         name: "memory budgets",

@@ -15,7 +15,7 @@ mod report;
 mod run;
 
 pub(crate) use process::watch;
-pub(crate) use run::{BUILD_OF_TESTS, run, setup_of_tests};
+pub(crate) use run::{run, setup_of_tests};
 
 /// What `cargo xtask suites --help` prints.
 pub(crate) const HELP: &str = "\
@@ -28,8 +28,8 @@ cargo xtask suites --against-url [NAME...]
 Each suite writes .cache/test-logs/NAME.log. The exit code is not 0 if a suite failed. No process is left behind.
 
 Environment:
-  WARREN_BIN      the binary to test (default: the build of the tests, with its assertions; a release for
-                  campaigns. It is made first)
+  WARREN_BIN      the binary to test (default: a build of the profile `suites`; a release for campaigns. It
+                  is made first)
   BROKER_FLAVOR   with --against-url: warren (default), rabbitmq3 or rabbitmq4
   BROKER_CTL      with --against-url: a command like rabbitmqctl, for `conformance`
   BROKER_PID      with --against-url: the broker's process, whose memory `hostile` watches

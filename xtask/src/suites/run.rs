@@ -16,10 +16,6 @@ use super::list::{Broker, Lane, PRELUDE, SHARED_ARGUMENTS, SUITES, Suite};
 use super::process::{self, MARK, Outcome};
 use super::report::{Done, ended, shown, summary, table};
 
-/// The build of all programs and all tests. Cargo chooses the same features of libraries for it as for `cargo test
-/// --workspace`; a build of one package compiles them again.
-pub(crate) const BUILD_OF_TESTS: &[&str] = &["build", "--quiet", "--workspace", "--bins", "--tests"];
-
 /// Runs what the arguments name.
 ///
 /// # Errors
@@ -87,7 +83,7 @@ pub(crate) fn setup_of_tests(root: &Path) -> Command {
     setup(root, &tests)
 }
 
-/// The broker that the suites test: a release for campaigns, otherwise the build of the tests, with its assertions.
+/// The broker that the suites test: a release for campaigns, otherwise one that compiles faster and has assertions.
 fn warren(root: &Path, is_soak: bool) -> Result<PathBuf> {
     let path = if let Some(path) = std::env::var_os("WARREN_BIN") {
         PathBuf::from(path)
@@ -95,7 +91,7 @@ fn warren(root: &Path, is_soak: bool) -> Result<PathBuf> {
         let (build, binary): (&[&str], _) = if is_soak {
             (&["build", "--quiet", "--release", "--package", "warren"], "release/warren")
         } else {
-            (BUILD_OF_TESTS, "debug/warren")
+            (&["build", "--quiet", "--profile", "suites", "--package", "warren"], "suites/warren")
         };
         if !Command::new(env!("CARGO")).args(build).current_dir(root).status()?.success() {
             bail!("the broker does not build");

@@ -146,7 +146,6 @@ async fn attend(
     let streams = around.clients(stream::entrances(options, certificates), &door, &mut clients)?;
     let https = http::bind_encrypted(&options.management.tls, certificates.management.as_ref())?;
     let (http, http_address) = http::bind(&options.management)?.unzip();
-    // Before the ready line: scripts go on with `warren ctl`.
     let mut node = node::describe(options, &addresses, gates, http_address);
     node.stop = process.application.stop();
     node.listeners.extend(mqtt.iter().map(mqtt::shown));
@@ -174,6 +173,8 @@ async fn attend(
     let stop = node.stop.clone();
     management::answer_other_nodes(broker, &node);
     process.application.opened(broker.clone(), node);
+    // Before the ready line: scripts go on with `warren ctl`.
+    process.listen();
     announce(&addresses, [&mqtt, &streams], http_address, https_address, options)?;
     process.ready();
     let ended = tokio::select! {

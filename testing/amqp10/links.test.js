@@ -60,6 +60,12 @@ test("links are refused in RabbitMQ's words", async () => {
     'Attach refused: {amqp_address_v1_not_permitted,{utf8,<<"/queue/old">>}}',
   );
   await refused(
+    receiver(connection, "/queues/a/b"),
+    "amqp:invalid-field",
+    'Attach refused: {bad_address,{utf8,<<"/queues/a/b">>}}',
+  );
+  await refused(receiver(connection, {}), "amqp:invalid-field", "Attach refused: {bad_address,undefined}");
+  await refused(
     sender(connection, "/exchanges/"),
     "amqp:invalid-field",
     'Attach refused: {bad_address_string,<<"/exchanges/">>}',

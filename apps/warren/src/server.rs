@@ -547,6 +547,7 @@ fn broker_options(options: &Options, name: &NodeName) -> BrokerOptions {
         loopback_users: access.loopback_users.clone(),
         default_queue_type: options.queues.default_queue_type.name().into(),
         transient_queues: options.queues.transient_nonexclusive == Permit::Permitted,
+        amqp_address_v1: options.queues.amqp_address_v1 == Permit::Permitted,
         queues_max: options.limits.queues_max,
         exchanges_max: options.limits.exchanges_max,
         vhosts_max: options.limits.vhosts_max,

@@ -28,6 +28,8 @@ pub struct BrokerOptions {
     pub loopback_users: Vec<String>,
     /// Accept durable=false, exclusive=false queues (RabbitMQ 4.3 does not). Default true.
     pub transient_queues: bool,
+    /// Accept addresses of version 1 over AMQP 1.0 (RabbitMQ 4.3 does not by default). Default false.
+    pub amqp_address_v1: bool,
     /// Largest number of queues in the node; `None` is no limit (B77).
     pub queues_max: Option<u64>,
     /// Largest number of exchanges in the node; `None` is no limit (B58).
@@ -85,6 +87,7 @@ impl Default for BrokerOptions {
             node_name: "warren@localhost".into(),
             loopback_users: vec!["guest".into()],
             transient_queues: true,
+            amqp_address_v1: false,
             queues_max: None,
             exchanges_max: None,
             vhosts_max: None,

@@ -176,6 +176,14 @@ pub(crate) const SUITES: &[Suite] = &[
         &["node"],
         "NODE_PATH=$CACHE/node/node_modules node --test --test-reporter=spec testing/amqp10/",
     ),
+    suite(
+        "amqp10-v1",
+        Lane::Second,
+        "NODE_PATH=$CACHE/node/node_modules node --test --test-reporter=spec testing/amqp10/addresses_v1.js",
+    )
+    .needs(&["node"])
+    .with(Broker::Own(&["--config", "testing/amqp10/v1.conf"]))
+    .against(AgainstUrl::Named),
     client("amqp10-clients", Lane::Second, &["amqp10"], "testing/amqp10/clients/run.sh"),
     client("go", Lane::Second, &["go"], "go_test -skip Restart"),
     suite("configured", Lane::Second, r#"cd testing/configured && pytest "--warren=$WARREN_BIN" -n 2 ."#),

@@ -554,6 +554,8 @@ pub struct QueueOptions {
     pub transient_nonexclusive: Permit,
     /// `basic.qos` with `global=true`. Default permitted.
     pub global_qos: Permit,
+    /// Addresses of version 1 over AMQP 1.0. Default denied.
+    pub amqp_address_v1: Permit,
 }
 
 impl Default for QueueOptions {
@@ -563,6 +565,7 @@ impl Default for QueueOptions {
             default_queue_type: QueueType::Classic,
             transient_nonexclusive: Permit::Permitted,
             global_qos: Permit::Permitted,
+            amqp_address_v1: Permit::Denied,
         }
     }
 }

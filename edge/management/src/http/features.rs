@@ -63,6 +63,7 @@ const FILTER_SETS: &str =
 fn is_permitted(broker: &Broker, name: &str) -> bool {
     match name {
         TRANSIENT => broker.options().transient_queues,
+        "amqp_address_v1" => broker.options().amqp_address_v1,
         "global_qos" | "management_metrics_collection" => true,
         _ => false,
     }

@@ -11,12 +11,14 @@ pub(crate) struct Way {
     pub(crate) key: Box<[u8]>,
     /// The address names a queue: the key is its name.
     pub(crate) is_queue: bool,
+    /// The subject of each message is its key, instead of `key`.
+    pub(crate) is_by_subject: bool,
 }
 
 /// What an address of a target says; `None` if it is none of version 2, or not well-formed.
 pub(crate) fn parse_target(address: &str) -> Option<Way> {
-    if let Some(queue) = parse_source(address) {
-        return Some(Way { exchange: Box::default(), key: queue, is_queue: true });
+    if let Some(queue) = parse_source(address).filter(|queue| !queue.is_empty()) {
+        return Some(Way { exchange: Box::default(), key: queue, is_queue: true, is_by_subject: false });
     }
     let rest = address.strip_prefix("/exchanges/")?;
     let mut parts = rest.split('/');
@@ -25,16 +27,13 @@ pub(crate) fn parse_target(address: &str) -> Option<Way> {
         return None;
     }
     let key = decoded(key.unwrap_or_default())?;
-    Some(Way { exchange: decoded(exchange)?, key, is_queue: false })
+    Some(Way { exchange: decoded(exchange)?, key, is_queue: false, is_by_subject: false })
 }
 
-/// The queue of `/queues/:queue`; `None` for every other address.
+/// The queue of `/queues/:queue`; `None` for every other address. A source may say that its name is empty: there is no such queue.
 pub(crate) fn parse_source(address: &str) -> Option<Box<[u8]>> {
     let queue = address.strip_prefix("/queues/")?;
-    if queue.is_empty() || queue.contains('/') {
-        return None;
-    }
-    decoded(queue)
+    if queue.contains('/') { None } else { decoded(queue) }
 }
 
 /// `/queues/:queue`
@@ -52,7 +51,7 @@ pub(crate) fn of_queue(queue: &[u8]) -> String {
 }
 
 /// Names are at most 255 bytes, because clients of AMQP 0-9-1 see them.
-const NAME_BYTES_MAX: usize = 255;
+pub(crate) const NAME_BYTES_MAX: usize = 255;
 
 /// Text without percent-encoding.
 pub(crate) fn decoded(text: &str) -> Option<Box<[u8]>> {
@@ -74,7 +73,7 @@ mod tests {
     use super::*;
 
     fn way(exchange: &[u8], key: &[u8], is_queue: bool) -> Option<Way> {
-        Some(Way { exchange: exchange.into(), key: key.into(), is_queue })
+        Some(Way { exchange: exchange.into(), key: key.into(), is_queue, is_by_subject: false })
     }
 
     #[test]

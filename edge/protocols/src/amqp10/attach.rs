@@ -27,7 +27,7 @@ use super::filters::{Filters, listed};
 use super::link::{Inlet, Link, Receiver};
 use super::listed::{Counts, End, Listed, shown};
 use super::management;
-use super::running::{Attached, Awaited, Running};
+use super::running::{Attached, Awaited, Made, PausedAttach, Running};
 
 const OUTCOMES: &[&str] =
     &["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"];
@@ -62,8 +62,8 @@ impl Running {
         self.attach_node(channel, attach, None)
     }
 
-    /// Makes a link, to the queue that was declared for it if it is a dynamic one.
-    fn attach_node(&mut self, channel: u16, attach: &Attach<'_>, made: Option<Box<[u8]>>) -> Outcome {
+    /// Makes a link, to the queue that was made for it if there is one.
+    fn attach_node(&mut self, channel: u16, attach: &Attach<'_>, made: Option<Made>) -> Outcome {
         let attached = check(attach).and_then(|()| match attach.role {
             _ if management::is_wanted(attach) => self.attach_management(channel, attach),
             Role::Sender => self.attach_inlet(channel, attach, made),
@@ -78,17 +78,12 @@ impl Running {
         }
     }
 
-    /// The queue of a dynamic node is declared, or not: the attach goes on.
-    pub(crate) fn declared(
-        &mut self,
-        channel: u16,
-        frame: &[u8],
-        queue: Box<[u8]>,
-        done: Result<(), Refused>,
-    ) {
-        let Ok((Performative::Attach(attach), _)) = Performative::decode(frame) else { return };
+    /// A step of making the link's node is done, or refused: the attach goes on.
+    pub(crate) fn resume_attach(&mut self, paused: PausedAttach, done: Result<(), Refused>) {
+        let PausedAttach { channel, made, frame } = paused;
+        let Ok((Performative::Attach(attach), _)) = Performative::decode(&frame) else { return };
         let attached = match done {
-            Ok(()) => self.attach_node(channel, &attach, Some(queue)),
+            Ok(()) => self.attach_node(channel, &attach, Some(made)),
             Err(refused) => match Failure::from(refused) {
                 Failure::Link(trouble) => {
                     self.refuse(channel, &attach, &trouble);
@@ -125,7 +120,7 @@ impl Running {
     }
 
     /// A link on which the client sends.
-    fn attach_inlet(&mut self, channel: u16, attach: &Attach<'_>, made: Option<Box<[u8]>>) -> Outcome {
+    fn attach_inlet(&mut self, channel: u16, attach: &Attach<'_>, made: Option<Made>) -> Outcome {
         let Some(AttachTarget::Target(target)) = attach.target else {
             return Err(Failure::link(conditions::INVALID_FIELD, "Attach refused: target_required"));
         };
@@ -136,13 +131,19 @@ impl Running {
                 let text = format!("Dynamic target not supported: {target:?}");
                 return Err(Failure::link(conditions::NOT_IMPLEMENTED, text));
             }
-            let Some(queue) = made else { return self.declare_dynamic(channel, attach) };
+            let Some(Made { queue, .. }) = made else { return self.declare_dynamic(channel, attach) };
             address = Some(of_queue(&queue));
             dynamic = Some(queue);
         }
         let way = match &address {
             None => None,
-            Some(text) => Some(parse_target(text).ok_or_else(|| bad_address(text))?),
+            Some(text) => match parse_target(text) {
+                Some(way) => Some(way),
+                None => match self.way_v1(channel, attach, text, target.durable)? {
+                    Some(way) => Some(way),
+                    None => return Ok(()),
+                },
+            },
         };
         if let Some(way) = &way {
             self.check_way(way)?;
@@ -226,7 +227,7 @@ impl Running {
     }
 
     /// A link on which the client receives.
-    fn attach_receiver(&mut self, channel: u16, attach: &Attach<'_>, made: Option<Box<[u8]>>) -> Outcome {
+    fn attach_receiver(&mut self, channel: u16, attach: &Attach<'_>, made: Option<Made>) -> Outcome {
         let Some(source) = attach.source else {
             return Err(Failure::link(conditions::INVALID_FIELD, "Attach refused: source_required"));
         };
@@ -234,7 +235,7 @@ impl Running {
         if is_reply_source(&source, settled) {
             return self.attach_replies(channel, attach, &source);
         }
-        let Some(spring) = self.spring(&source, made)? else { return self.declare_dynamic(channel, attach) };
+        let Some(spring) = self.spring(channel, attach, &source, made)? else { return Ok(()) };
         let address = spring.address.as_deref().or(source.address);
         let filters = Filters::of(source.filter);
         let answered = Source {
@@ -358,24 +359,34 @@ impl Running {
         queue.resume(self.consumer(token));
     }
 
-    /// Where a link gets its messages; `None` if its queue has to be declared first.
-    fn spring(&self, source: &Source<'_>, made: Option<Box<[u8]>>) -> Outcome<Option<Spring>> {
+    /// Where a link gets its messages; `None` if its queue has to be made first.
+    fn spring(
+        &mut self,
+        channel: u16,
+        attach: &Attach<'_>,
+        source: &Source<'_>,
+        made: Option<Made>,
+    ) -> Outcome<Option<Spring>> {
         if source.dynamic {
             if source.address.is_some() || !source.capabilities.contains(TEMPORARY_QUEUE) {
                 let text = format!("Dynamic source not supported: {source:?}");
                 return Err(Failure::link(conditions::NOT_IMPLEMENTED, text));
             }
-            let address = |queue: &[u8]| Some(of_queue(queue));
-            return Ok(made.map(|queue| Spring {
-                address: address(&queue),
-                queue,
-                is_dynamic: true,
-                is_stream: false,
-            }));
+            let Some(Made { queue, .. }) = made else {
+                self.declare_dynamic(channel, attach)?;
+                return Ok(None);
+            };
+            let address = Some(of_queue(&queue));
+            return Ok(Some(Spring { address, queue, is_dynamic: true, is_stream: false }));
         }
         check_outcomes(source)?;
-        let address = source.address.unwrap_or_default();
-        let queue = parse_source(address).ok_or_else(|| bad_address(address))?;
+        let queue = match source.address.and_then(parse_source) {
+            Some(queue) => queue,
+            None => match self.queue_v1(channel, attach, source, made)? {
+                Some(queue) => queue,
+                None => return Ok(None),
+            },
+        };
         let Some(found) = self.principal.vhost.queue(&queue) else {
             return Err(Refused::NotFound(Resource::queue(self.principal.vhost.name(), &queue)).into());
         };
@@ -417,7 +428,7 @@ impl Running {
         Ok(())
     }
 
-    /// Declares an exclusive queue for a link, with a name of the broker's choice. The attach goes on when it is there.
+    /// Declares an exclusive queue for a link, with a name of the broker's choice.
     fn declare_dynamic(&mut self, channel: u16, attach: &Attach<'_>) -> Outcome {
         let declare = QueueDeclare {
             name: b"",
@@ -426,13 +437,29 @@ impl Running {
             auto_delete: false,
             arguments: Table::from_raw(&[]),
         };
+        self.declare_node(channel, attach, declare)
+    }
+
+    /// Declares the queue of a link's node. The attach goes on when it is there.
+    pub(super) fn declare_node(
+        &mut self,
+        channel: u16,
+        attach: &Attach<'_>,
+        declare: QueueDeclare<'_>,
+    ) -> Outcome {
         let DeclaredQueue { name, counts } = self.broker.declare_queue(&self.principal, declare)?;
-        let mut frame = Vec::new();
-        attach.encode_frame(channel, &mut frame);
-        let frame = frame.split_off(FRAME_HEADER_BYTES);
-        self.awaited = Some(Awaited::Declared { call: counts, channel, queue: name, frame });
+        let made = Made { queue: name, is_bound: false };
+        let paused = PausedAttach { channel, made, frame: frame_of(channel, attach) };
+        self.awaited = Some(Awaited::Declared { call: counts, paused });
         Ok(())
     }
+}
+
+/// The body of the frame of an attach.
+pub(super) fn frame_of(channel: u16, attach: &Attach<'_>) -> Vec<u8> {
+    let mut frame = Vec::new();
+    attach.encode_frame(channel, &mut frame);
+    frame.split_off(FRAME_HEADER_BYTES)
 }
 
 /// An attach with nothing but what must be there.
@@ -532,16 +559,6 @@ const fn name_of(mode: SenderSettleMode) -> &'static str {
         SenderSettleMode::Settled => "settled",
         SenderSettleMode::Mixed => "mixed",
     }
-}
-
-fn bad_address(address: &str) -> Failure {
-    let is_v2 = address.starts_with("/queues/") || address.starts_with("/exchanges/") || address.is_empty();
-    let what = if is_v2 { "bad_address_string" } else { "amqp_address_v1_not_permitted" };
-    let text = match is_v2 {
-        true => format!("Attach refused: {{{what},<<\"{address}\">>}}"),
-        false => format!("Attach refused: {{{what},{{utf8,<<\"{address}\">>}}}}"),
-    };
-    Failure::link(conditions::INVALID_FIELD, text)
 }
 
 pub(super) fn is_reply_address(queue: &[u8]) -> bool {

@@ -7,8 +7,10 @@
 //! A link that receives is a consumer which its queue serves by credit; a link that sends is a channel of publishes with confirms.
 
 mod address;
+mod address_v1;
 mod allowance;
 mod attach;
+mod attach_v1;
 mod confirms;
 mod control;
 mod deliver;

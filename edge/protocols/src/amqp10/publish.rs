@@ -10,7 +10,7 @@ use wire::amqp10::{
     Detach, Error, ReceiverSettleMode, SectionKind, Sections, SenderSettleMode, Transfer, Value, conditions,
 };
 
-use super::address::{Way, parse_target};
+use super::address::{NAME_BYTES_MAX, Way, parse_target};
 use super::confirms::{Told, reject};
 use super::errors::{Failure, Outcome, Trouble};
 use super::link::Partial;
@@ -226,9 +226,18 @@ impl Running {
                 }
             },
         };
+        let routing_key = match way.is_by_subject {
+            true => sections.properties().subject().map_or(&b""[..], |subject| subject.0),
+            false => &way.key,
+        };
+        if routing_key.len() > NAME_BYTES_MAX {
+            self.properties = properties;
+            let text = format!("the subject is the routing key: it may have {NAME_BYTES_MAX} bytes");
+            return Ok(Published::Misdirected(Trouble::new(conditions::INVALID_FIELD, text)));
+        }
         let incoming = Incoming {
             exchange: &way.exchange,
-            routing_key: &way.key,
+            routing_key,
             properties: &properties,
             body: stored_body(sections),
             mandatory: !settled,

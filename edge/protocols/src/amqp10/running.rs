@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
-use broker::{Broker, Call, ConsumerId, Principal, Publisher, Queue, QueueCounts, Refused};
+use broker::{Broker, Call, Commit, ConsumerId, Principal, Publisher, Queue, QueueCounts, Refused};
 use wire::amqp10::{Begin, Frame, Map, Performative, Symbols, conditions, decode_transfer};
 
 use super::allowance::{Allowance, WINDOW_FIRST};
@@ -29,12 +29,30 @@ const PRESSED_BYTES_MAX: usize = 8 << 20;
 pub(crate) enum Awaited {
     /// A queue takes a consumer, or refuses it.
     Consumed { call: Call<Result<(), Refused>>, queue: Arc<Queue>, receiver: Attached },
-    /// The queue of a dynamic node is declared; then its attach, the body of a frame, goes on.
-    Declared { call: Call<Result<QueueCounts, Refused>>, channel: u16, queue: Box<[u8]>, frame: Vec<u8> },
+    /// The queue of a node is declared; then the attach goes on.
+    Declared { call: Call<Result<QueueCounts, Refused>>, paused: PausedAttach },
+    /// The queue of a node is bound; then the attach goes on.
+    Bound { call: Commit, paused: PausedAttach },
     /// A request to the management node has no answer yet.
     Managed(Box<Request>),
     /// Consumers have left their queues; then this is written.
     Left { calls: Vec<Call<()>>, answer: Vec<u8> },
+}
+
+/// The queue of a link's own node, as far as it is made.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    pub(crate) queue: Box<[u8]>,
+    /// It is bound to the exchange of the address, if the address names one.
+    pub(crate) is_bound: bool,
+}
+
+/// An attach that goes on when its node is made.
+pub(crate) struct PausedAttach {
+    pub(crate) channel: u16,
+    pub(crate) made: Made,
+    /// The attach: the body of its frame.
+    pub(crate) frame: Vec<u8>,
 }
 
 /// A link whose attach is not answered.
@@ -277,10 +295,13 @@ impl Running {
                 Poll::Pending => self.awaited = Some(Awaited::Consumed { call, queue, receiver }),
                 Poll::Ready(result) => self.consumed(&queue, receiver, result),
             },
-            Some(Awaited::Declared { mut call, channel, queue, frame }) => match Pin::new(&mut call).poll(cx)
-            {
-                Poll::Pending => self.awaited = Some(Awaited::Declared { call, channel, queue, frame }),
-                Poll::Ready(done) => self.declared(channel, &frame, queue, done.map(drop)),
+            Some(Awaited::Declared { mut call, paused }) => match Pin::new(&mut call).poll(cx) {
+                Poll::Pending => self.awaited = Some(Awaited::Declared { call, paused }),
+                Poll::Ready(done) => self.resume_attach(paused, done.map(drop)),
+            },
+            Some(Awaited::Bound { mut call, paused }) => match Pin::new(&mut call).poll(cx) {
+                Poll::Pending => self.awaited = Some(Awaited::Bound { call, paused }),
+                Poll::Ready(done) => self.resume_attach(paused, done),
             },
             Some(Awaited::Managed(request)) => self.poll_request(request, cx),
             Some(Awaited::Left { mut calls, answer }) => {

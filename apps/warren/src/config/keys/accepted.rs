@@ -138,7 +138,6 @@ const KEYS: &[Key] = &[
     text("deprecated_features.permit.classic_queue_mirroring = false", NOT_DEPRECATED),
     text("deprecated_features.permit.ram_node_type = false", NOT_DEPRECATED),
     text("deprecated_features.permit.queue_master_locator = false", NOT_DEPRECATED),
-    text("deprecated_features.permit.amqp_address_v1 = false", NOT_DEPRECATED),
     text("deprecated_features.permit.amqp_filter_set_bug = false", NOT_DEPRECATED),
     text("log.connection.level = info", NO_CATEGORIES),
     text("log.channel.level = info", NO_CATEGORIES),

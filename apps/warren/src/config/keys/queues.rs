@@ -62,4 +62,13 @@ const KEYS: &[Key] = &[
               otherwise; `false` refuses it as RabbitMQ 4.3 does.",
         example: "deprecated_features.permit.global_qos = false",
     },
+    Key {
+        name: "deprecated_features.permit.amqp_address_v1",
+        alias: None,
+        take: Take::Boolean { set: |options, permitted| options.queues.amqp_address_v1 = permitted.into() },
+        default: "false",
+        doc: "Allows addresses of version 1 over AMQP 1.0, such as `/queue/q`. They are refused unless told otherwise, as in \
+              RabbitMQ 4.3.",
+        example: "deprecated_features.permit.amqp_address_v1 = true",
+    },
 ];

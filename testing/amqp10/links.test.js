@@ -253,3 +253,37 @@ test("a link that sends to a queue ends when the queue is gone", async () => {
   await ended;
   assert.strictEqual(link.error.condition, "amqp:resource-deleted");
 });
+
+// B135
+test("a quorum queue takes back what a link holds for too long, and goes on when the client settles it", async () => {
+  const name = fresh("timeout");
+  await old.channel.assertQueue(name, { arguments: { "x-queue-type": "quorum" } });
+  const properties = { "rabbitmq:consumer-timeout": rhea.types.wrap_uint(500) };
+  const slow = await receiver(connection, `/queues/${name}`, { properties });
+  slow.link.add_credit(10);
+  const target = await sender(connection, `/queues/${name}`);
+  await send(target, { body: "held" });
+  const { delivery } = await slow.next();
+  for (let tries = 0; tries < 200 && !delivery.remote_state; tries++) await pause(25);
+  assert.strictEqual(delivery.remote_state.constructor.descriptor.numeric, 0x26);
+  assert.ok(!delivery.remote_settled);
+  // The link gets nothing until it has settled what was taken back.
+  await send(target, { body: "next" });
+  const other = await receiver(connection, `/queues/${name}`);
+  other.link.add_credit(2);
+  for (const body of ["held", "next"]) {
+    const got = await other.next();
+    assert.strictEqual(got.message.body, body);
+    got.delivery.accept();
+  }
+  assert.strictEqual(slow.inbox.length, 0);
+  delivery.release();
+  other.link.close();
+  await once(other.link, "receiver_close");
+  slow.link.add_credit(1);
+  await send(target, { body: "last" });
+  const last = await slow.next();
+  assert.strictEqual(last.message.body, "last");
+  last.delivery.accept();
+  await old.channel.deleteQueue(name);
+});

@@ -606,6 +606,7 @@ fn doors(options: &Options, broker: &Broker, settings: &Arc<Settings>) -> AmqpDo
         initial_frame_size_max: settings.initial_frame_size_max,
         handshake_timeout_ms: settings.handshake_timeout_ms,
         close_timeout_ms: settings.close_timeout_ms,
+        consumer_timeout_ms: settings.consumer_timeout_ms,
         default_vhost: options.access.default_vhost.clone(),
         unfinished: settings.unfinished.clone(),
         mechanisms: settings.mechanisms.clone(),

@@ -48,6 +48,8 @@ pub struct LinkInfo {
     pub queue: String,
     /// Filters in effect.
     pub filters: Vec<FilterInfo>,
+    /// Whether a delivery on it was ever unsettled for too long, so that its queue took it back.
+    pub has_timed_out: bool,
 }
 
 /// A filter of a link.

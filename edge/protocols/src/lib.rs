@@ -20,6 +20,7 @@ mod moved;
 pub mod mqtt;
 mod now;
 mod outbox;
+mod overdue;
 mod peer;
 mod refusals;
 mod reply_code;

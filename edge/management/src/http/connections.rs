@@ -275,6 +275,6 @@ fn outgoing_link(link: &LinkInfo) -> Value {
         "filter": link.filters.iter().map(filter).collect::<Vec<_>>(),
         "delivery_count": link.delivery_count,
         "credit": link.credit,
-        "consumer_timeout": false,
+        "consumer_timeout": link.has_timed_out,
     })
 }

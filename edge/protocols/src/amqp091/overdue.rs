@@ -1,45 +1,11 @@
 //! Deliveries that stay unacked for too long (B135). A quorum queue takes back what its consumer holds and cancels it, if the client
 //! understands that (B119). In all other cases the channel is closed, as in RabbitMQ until 3.12.
-//!
-//! Looks are taken from time to time, and between two looks no clock is read: a delivery counts as made at the look that
-//! follows it. So a timeout comes late by up to two looks, never early.
 
 use broker::{ConsumerId, ConsumerSink as _, Kind, MessageSeq, SettleHow};
 
 use super::deliver::Deliveries;
 use super::errors::{Failure, ReplyCode};
 use super::running::Running;
-
-/// Longest time between two looks, tenths of a second.
-const LOOK_DS_MAX: u32 = 150;
-
-/// When a connection looks for overdue deliveries. Times are tenths of a second on the session's clock.
-#[derive(Debug, Default)]
-pub(crate) struct Overdue {
-    /// The last input or look.
-    now_ds: u32,
-    look_last_ds: u32,
-    /// The shortest timeout there ever was on the connection, milliseconds; 0 if none.
-    timeout_ms_min: u64,
-}
-
-impl Overdue {
-    /// Tells the time.
-    pub(crate) fn set_now(&mut self, now_ds: u32) {
-        self.now_ds = now_ds;
-    }
-
-    /// Time between two looks; `None` if nothing times out.
-    fn interval_ds(&self) -> Option<u32> {
-        let quarter = u32::try_from(self.timeout_ms_min / 400).unwrap_or(u32::MAX);
-        (self.timeout_ms_min != 0).then(|| quarter.clamp(1, LOOK_DS_MAX))
-    }
-
-    /// When to look next; `None` is never.
-    pub(crate) fn look_next_ds(&self) -> Option<u32> {
-        Some(self.look_last_ds.saturating_add(self.interval_ds()?))
-    }
-}
 
 /// A delivery that has been unacked for longer than its source allows.
 pub(super) struct OverdueDelivery {
@@ -73,14 +39,7 @@ impl Deliveries {
 impl Running {
     /// Sets how long deliveries from a source may stay unacked, milliseconds; 0 is for ever.
     pub(crate) fn set_timeout(&mut self, source: u32, timeout_ms: u64) {
-        let overdue = &mut self.overdue;
-        if timeout_ms != 0 && (overdue.timeout_ms_min == 0 || timeout_ms < overdue.timeout_ms_min) {
-            if overdue.timeout_ms_min == 0 {
-                overdue.look_last_ds = overdue.now_ds;
-            }
-            overdue.timeout_ms_min = timeout_ms;
-        }
-        let delivered_ds = overdue.now_ds.saturating_add(overdue.interval_ds().unwrap_or(0));
+        let delivered_ds = self.overdue.add_timeout(timeout_ms);
         let mut output = self.sink.outbox.lock();
         output.state().set_timeout(source, timeout_ms);
         output.state().set_delivered(delivered_ds);
@@ -88,12 +47,7 @@ impl Running {
 
     /// A look, if one is due.
     pub(crate) fn close_overdue(&mut self, now_ds: u32) {
-        self.overdue.set_now(now_ds);
-        if self.overdue.look_next_ds().is_none_or(|look_ds| look_ds > now_ds) {
-            return;
-        }
-        self.overdue.look_last_ds = now_ds;
-        let delivered_ds = now_ds.saturating_add(self.overdue.interval_ds().unwrap_or(0));
+        let Some(delivered_ds) = self.overdue.look(now_ds) else { return };
         loop {
             let mut output = self.sink.outbox.lock();
             output.state().set_delivered(delivered_ds);

@@ -15,12 +15,12 @@ use super::channel::{Channel, Channels};
 use super::deliver::{Deliveries, DeliverySink, tell_cancelled};
 use super::errors::{Failure, Outcome, ReplyCode};
 use super::frames::Room;
-use super::overdue::Overdue;
 use super::pending::{Awaited, Pending};
 use super::settings::Settings;
 use super::settle::Settlement;
 use crate::budget::Share;
 use crate::outbox::Output;
+use crate::overdue::Overdue;
 use crate::refusals::channel_text;
 use crate::settlements::Settlements;
 

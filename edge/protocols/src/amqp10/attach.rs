@@ -36,12 +36,21 @@ const VOLATILE_QUEUE: &str = "rabbitmq:volatile-queue";
 /// Capabilities of links that receive from streams (AMQP Filter Expressions 1.0, section 2.2).
 const FILTERS: &[&str] = &["AMQP_FILTEX_PROP_V1_0", "AMQP_FILTEX_SQL_V1_0"];
 
+/// Where the messages of a link that sends go.
+struct Goal {
+    address: Option<String>,
+    /// `None` for the anonymous terminus.
+    way: Option<Way>,
+    /// The queue that was made for the link.
+    dynamic: Option<Box<[u8]>>,
+}
+
 /// Where a link that receives gets its messages, and what its answer says of the source.
 struct Spring {
     queue: Box<[u8]>,
     address: Option<String>,
     is_dynamic: bool,
-    is_stream: bool,
+    kind: Kind,
 }
 
 impl Running {
@@ -124,30 +133,9 @@ impl Running {
         let Some(AttachTarget::Target(target)) = attach.target else {
             return Err(Failure::link(conditions::INVALID_FIELD, "Attach refused: target_required"));
         };
-        let mut dynamic = None;
-        let mut address = target.address.map(str::to_owned);
-        if target.dynamic {
-            if target.address.is_some() || !target.capabilities.contains(TEMPORARY_QUEUE) {
-                let text = format!("Dynamic target not supported: {target:?}");
-                return Err(Failure::link(conditions::NOT_IMPLEMENTED, text));
-            }
-            let Some(Made { queue, .. }) = made else { return self.declare_dynamic(channel, attach) };
-            address = Some(of_queue(&queue));
-            dynamic = Some(queue);
-        }
-        let way = match &address {
-            None => None,
-            Some(text) => match parse_target(text) {
-                Some(way) => Some(way),
-                None => match self.way_v1(channel, attach, text, target.durable)? {
-                    Some(way) => Some(way),
-                    None => return Ok(()),
-                },
-            },
+        let Some(Goal { address, way, dynamic }) = self.goal(channel, attach, &target, made)? else {
+            return Ok(());
         };
-        if let Some(way) = &way {
-            self.check_way(way)?;
-        }
         let settle_mode = attach.snd_settle_mode;
         let queue = way.as_ref().filter(|way| way.is_queue).map(|way| way.key.clone());
         self.serial_latest += 1;
@@ -196,6 +184,40 @@ impl Running {
         Ok(())
     }
 
+    /// Where the messages of a link go; `None` if its queue has to be declared first.
+    fn goal(
+        &mut self,
+        channel: u16,
+        attach: &Attach<'_>,
+        target: &Target<'_>,
+        made: Option<Made>,
+    ) -> Outcome<Option<Goal>> {
+        let mut dynamic = None;
+        let mut address = target.address.map(str::to_owned);
+        if target.dynamic {
+            if target.address.is_some() || !target.capabilities.contains(TEMPORARY_QUEUE) {
+                let text = format!("Dynamic target not supported: {target:?}");
+                return Err(Failure::link(conditions::NOT_IMPLEMENTED, text));
+            }
+            let Some(Made { queue, .. }) = made else {
+                self.declare_dynamic(channel, attach)?;
+                return Ok(None);
+            };
+            address = Some(of_queue(&queue));
+            dynamic = Some(queue);
+        }
+        let Some(text) = &address else { return Ok(Some(Goal { address: None, way: None, dynamic })) };
+        let way = match parse_target(text) {
+            Some(way) => way,
+            None => match self.way_v1(channel, attach, text, target.durable)? {
+                Some(way) => way,
+                None => return Ok(None),
+            },
+        };
+        self.check_way(&way)?;
+        Ok(Some(Goal { address, way: Some(way), dynamic }))
+    }
+
     /// The row of a link on which the client sends.
     fn listed_inlet(&self, attach: &Attach<'_>, address: Option<&str>, place: usize) -> Arc<Listed> {
         let listed = Listed {
@@ -237,12 +259,13 @@ impl Running {
         }
         let Some(spring) = self.spring(channel, attach, &source, made)? else { return Ok(()) };
         let address = spring.address.as_deref().or(source.address);
+        let is_stream = spring.kind == Kind::Stream;
         let filters = Filters::of(source.filter);
         let answered = Source {
             address,
             expiry_policy: if spring.is_dynamic { Symbol(b"link-detach") } else { source.expiry_policy },
             dynamic_node_properties: Map::EMPTY,
-            distribution_mode: Some(Symbol(if spring.is_stream { b"copy" } else { b"move" })),
+            distribution_mode: Some(Symbol(if is_stream { b"copy" } else { b"move" })),
             filter: Map::from_raw(&filters.effective),
             default_outcome: Some(DeliveryState::Released(Released {})),
             outcomes: if source.outcomes.is_empty() { Symbols::of(OUTCOMES) } else { source.outcomes },
@@ -251,12 +274,12 @@ impl Running {
         };
         let (listed_address, listed_filters) = (address.map(Box::from), listed(&filters.effective));
         let mut answer = Vec::new();
-        let offered = Symbols::of(if spring.is_stream { FILTERS } else { &[] });
+        let offered = Symbols::of(if is_stream { FILTERS } else { &[] });
         Attach { offered_capabilities: offered, ..receiver_answer(attach, answered, settled) }
             .encode_frame(channel, &mut answer);
         let (token, outlet) = self.add_outlet(channel, attach, settled, false);
-        let spec =
-            ConsumerSpec { ack_required: !settled, ..self.consumer_spec(channel, attach, token, filters) };
+        let spec = self.consumer_spec(channel, attach, token, filters);
+        let spec = ConsumerSpec { ack_required: !settled, ..spec };
         let request = ConsumeRequest { queue: &spring.queue, spec };
         let consumed = self.broker.consume(&self.principal, request, self.sink.clone());
         let (queue, mut call) = match consumed {
@@ -267,6 +290,9 @@ impl Running {
             }
         };
         self.settlements.attach(outlet, queue.clone(), Some(self.consumer(token)));
+        if queue.queue_kind() == Kind::Quorum && !settled {
+            self.limit_time(attach, outlet, &queue);
+        }
         let listed = Arc::new(Listed {
             name: shown(attach.name),
             address: listed_address,
@@ -291,6 +317,15 @@ impl Running {
             Poll::Pending => self.awaited = Some(Awaited::Consumed { call, queue, receiver }),
         }
         Ok(())
+    }
+
+    /// Deliveries of a link may stay unsettled for as long as its properties say, or its queue, or the configuration.
+    fn limit_time(&mut self, attach: &Attach<'_>, outlet: u32, queue: &Queue) {
+        let timeout_ms = match attach.properties.get("rabbitmq:consumer-timeout") {
+            Some(Value::Uint(own)) => u64::from(own),
+            _ => queue.consumer_timeout_ms(self.settings.consumer_timeout_ms),
+        };
+        self.set_timeout(outlet, timeout_ms);
     }
 
     fn consumer_spec(&self, channel: u16, attach: &Attach<'_>, token: u32, filters: Filters) -> ConsumerSpec {
@@ -377,7 +412,7 @@ impl Running {
                 return Ok(None);
             };
             let address = Some(of_queue(&queue));
-            return Ok(Some(Spring { address, queue, is_dynamic: true, is_stream: false }));
+            return Ok(Some(Spring { address, queue, is_dynamic: true, kind: Kind::Classic }));
         }
         check_outcomes(source)?;
         let queue = match source.address.and_then(parse_source) {
@@ -390,8 +425,7 @@ impl Running {
         let Some(found) = self.principal.vhost.queue(&queue) else {
             return Err(Refused::NotFound(Resource::queue(self.principal.vhost.name(), &queue)).into());
         };
-        let is_stream = found.queue_kind() == Kind::Stream;
-        Ok(Some(Spring { queue, address: None, is_dynamic: false, is_stream }))
+        Ok(Some(Spring { queue, address: None, is_dynamic: false, kind: found.queue_kind() }))
     }
 
     /// Direct reply-to: a link without a queue.

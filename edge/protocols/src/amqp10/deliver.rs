@@ -48,6 +48,12 @@ pub(crate) struct Outlet {
     paused: bool,
     /// A message was too large for the client: its bytes.
     pub(crate) oversize: Option<u64>,
+    /// How long a delivery may stay unsettled, milliseconds; 0 is for ever.
+    pub(crate) timeout_ms: u64,
+    /// Ids of deliveries that the broker has taken back and the client has not confirmed. While there are any, the link gets nothing.
+    pub(crate) timed_out: Vec<u64>,
+    /// There was any such delivery.
+    pub(crate) has_timed_out: bool,
 }
 
 impl Outlet {
@@ -223,24 +229,26 @@ impl SessionOutput {
         self.next_id.checked_sub(u64::from(back))
     }
 
+    /// The deliveries of a range of ids on the wire; `None` if there can be none.
+    fn long_range(&self, first: u32, last: u32) -> Option<std::ops::RangeInclusive<u64>> {
+        if last.wrapping_sub(first).cast_signed() < 0 {
+            return None;
+        }
+        let last = self.long_id(last)?;
+        Some(self.long_id(first).unwrap_or(0)..=last)
+    }
+
     /// The unsettled deliveries of a range of ids on the wire.
     pub(crate) fn unsettled(&self, first: u32, last: u32) -> Vec<Entry> {
-        if last.wrapping_sub(first).cast_signed() < 0 {
-            return Vec::new();
-        }
-        let Some(last) = self.long_id(last) else { return Vec::new() };
-        let range = self.long_id(first).unwrap_or(0)..=last;
+        let Some(range) = self.long_range(first, last) else { return Vec::new() };
         self.unacked.iter().filter(|entry| range.contains(&entry.tag)).copied().collect()
     }
 
     /// Takes the unsettled deliveries of a range of ids on the wire.
     pub(crate) fn settle(&mut self, first: u32, last: u32, each: impl FnMut(Entry)) {
-        if last.wrapping_sub(first).cast_signed() < 0 {
-            return;
+        if let Some(range) = self.long_range(first, last) {
+            self.unacked.take_range(*range.start(), *range.end(), each);
         }
-        let Some(last) = self.long_id(last) else { return };
-        let first = self.long_id(first).unwrap_or(0);
-        self.unacked.take_range(first, last, each);
     }
 
     pub(crate) fn count_acked(&mut self, count: u64) {
@@ -267,6 +275,8 @@ pub(crate) struct Deliveries {
     /// Outlets whose queue is deleted.
     pub(crate) gone: Vec<u32>,
     scratch: Vec<u8>,
+    /// When deliveries from now on count as made, tenths of a second on the session's clock.
+    delivered_ds: u32,
     counted_closed: TrafficTotals,
     /// Memory of incomplete messages, bytes. The session's word.
     pub(crate) unfinished_bytes: usize,
@@ -316,6 +326,9 @@ impl Deliveries {
             announced: false,
             paused: false,
             oversize: None,
+            timeout_ms: 0,
+            timed_out: Vec::new(),
+            has_timed_out: false,
         };
         let index = free_place(&mut self.outlets, outlet);
         let index = u32::try_from(index).expect("fewer outlets than tokens");
@@ -400,6 +413,59 @@ impl Deliveries {
         self.sessions.iter().flatten().for_each(|session| sum += &session.counted);
         self.inlets.iter().flatten().for_each(|inlet| sum += &inlet.totals());
         sum
+    }
+
+    /// Says when deliveries count as made that come before the next look, tenths of a second: not earlier than they are.
+    pub(crate) fn set_delivered(&mut self, delivered_ds: u32) {
+        self.delivered_ds = delivered_ds;
+    }
+
+    /// Takes deliveries that are unsettled for longer than their links allow, of all sessions. Each goes to `each` with its channel.
+    pub(crate) fn take_overdue(&mut self, now_ds: u32, mut each: impl FnMut(u16, Entry)) {
+        let Deliveries { sessions, outlets, .. } = self;
+        for (channel, session) in (0..).zip(sessions.iter_mut()) {
+            let Some(session) = session.as_deref_mut() else { continue };
+            let is_overdue = |entry: &&Entry| {
+                let outlet = outlets.get(entry.source as usize).and_then(Option::as_ref);
+                let timeout_ms = outlet.map_or(0, |outlet| outlet.timeout_ms);
+                let age_ms = u64::from(now_ds.saturating_sub(entry.delivered_ds)) * 100;
+                timeout_ms != 0 && age_ms >= timeout_ms
+            };
+            let overdue: Vec<Entry> = session.unacked.iter().filter(is_overdue).copied().collect();
+            for entry in overdue {
+                session.unacked.take(entry.tag);
+                if let Some(outlet) = outlets.get_mut(entry.source as usize).and_then(Option::as_mut) {
+                    outlet.timed_out.push(entry.tag);
+                    outlet.has_timed_out = true;
+                }
+                each(channel, entry);
+            }
+        }
+    }
+
+    /// The client confirms that deliveries of a range of ids on the wire were taken back. Links that get messages again go to `resumed` with
+    /// their tokens. Returns how many deliveries it confirms.
+    pub(crate) fn confirm_taken_back(
+        &mut self,
+        channel: u16,
+        (first, last): (u32, u32),
+        resumed: &mut Vec<(u32, u32)>,
+    ) -> u64 {
+        let Some(session) = self.sessions.get(usize::from(channel)).and_then(Option::as_deref) else {
+            return 0;
+        };
+        let Some(range) = session.long_range(first, last) else { return 0 };
+        let mut count = 0;
+        for (index, outlet) in (0..).zip(self.outlets.iter_mut()) {
+            let Some(outlet) = outlet.as_mut().filter(|outlet| outlet.channel == channel) else { continue };
+            let before = outlet.timed_out.len();
+            outlet.timed_out.retain(|id| !range.contains(id));
+            count += (before - outlet.timed_out.len()) as u64;
+            if before != 0 && outlet.timed_out.is_empty() {
+                resumed.push((index, outlet.token));
+            }
+        }
+        count
     }
 
     /// Takes the tokens of paused links whose session has room again.
@@ -584,6 +650,9 @@ fn deliver_run(output: &mut Output<Deliveries>, token: u32, run: &[Delivery<'_>]
         if outlet.is_reply && (!has_room || outlet.credit() == 0) {
             break;
         }
+        if !outlet.timed_out.is_empty() {
+            break;
+        }
         if !has_room || outlet.oversize.is_some() {
             outlet.pause(&mut side.paused);
             break;
@@ -615,7 +684,7 @@ fn deliver_run(output: &mut Output<Deliveries>, token: u32, run: &[Delivery<'_>]
                 tag: session.next_id,
                 seq: delivery.seq,
                 source: index,
-                delivered_ds: 0,
+                delivered_ds: side.delivered_ds,
             });
         }
         session.next_id += 1;

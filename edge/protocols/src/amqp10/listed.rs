@@ -76,6 +76,7 @@ impl Listed {
                 info.filters.clone_from(filters);
                 if let Some(outlet) = outlet.and_then(|outlet| side.outlet_at(outlet)) {
                     (info.delivery_count, info.credit) = (outlet.delivery_count, outlet.credit());
+                    info.has_timed_out = outlet.has_timed_out;
                 }
             }
         }

@@ -21,6 +21,7 @@ mod handshake;
 mod link;
 mod listed;
 mod management;
+mod overdue;
 mod publish;
 mod refusals;
 mod release;

@@ -19,6 +19,7 @@ use super::listed::Listed;
 use super::management::Request;
 use super::settings::Settings;
 use crate::budget::Share;
+use crate::overdue::Overdue;
 use crate::refusals::channel_text;
 use crate::settlements::Settlements;
 
@@ -88,6 +89,7 @@ pub(crate) struct Running {
     pub(crate) channel_max: u16,
     pub(crate) settlements: Settlements,
     pub(crate) awaited: Option<Awaited>,
+    pub(crate) overdue: Overdue,
     pub(crate) token_latest: u32,
     pub(crate) serial_latest: u64,
     /// Memory of messages that are not complete.

@@ -23,6 +23,7 @@ use super::settings::Settings;
 use crate::budget::Share;
 use crate::login::Mechanism;
 use crate::outbox::{Outbox, OutputBytes};
+use crate::overdue::Overdue;
 use crate::settlements::Settlements;
 use crate::{Now, OUTPUT_BYTES_LOW, Peer, Progress};
 
@@ -178,6 +179,10 @@ impl Session {
         self.received = now;
         self.heed_close();
         self.heed_alarms();
+        let now_ds = self.now_ds();
+        if let Some(running) = &mut self.running {
+            running.overdue.set_now(now_ds);
+        }
         let began = self.broker.stages().begin();
         let (mut consumed, mut needed) = (0, 0);
         while !self.is_stalled() {
@@ -369,6 +374,7 @@ impl Session {
             channel_max: self.limits.channel_max,
             settlements: Settlements::new(),
             awaited: None,
+            overdue: Overdue::default(),
             token_latest: 0,
             serial_latest: 0,
             unfinished: Share::new(self.settings.unfinished.clone()),

@@ -22,6 +22,9 @@ pub struct Settings {
     pub handshake_timeout_ms: u64,
     /// How long the client may take to end a connection that is closing, milliseconds. Default 30,000.
     pub close_timeout_ms: u64,
+    /// How long a delivery from a quorum queue may stay unsettled, milliseconds, unless its queue or link says otherwise; `None` is for
+    /// ever. Default 1,800,000.
+    pub consumer_timeout_ms: Option<u64>,
     /// The vhost of clients that name none. Default `/`.
     pub default_vhost: String,
     /// Memory for messages of several frames that are not complete, of all connections with these settings. A connection for which there is
@@ -52,6 +55,7 @@ impl Default for Settings {
             links_max: 256,
             handshake_timeout_ms: 10_000,
             close_timeout_ms: 30_000,
+            consumer_timeout_ms: Some(1_800_000),
             default_vhost: "/".into(),
             unfinished: Budget::new(1 << 30),
             mechanisms: vec![Mechanism::Anonymous, Mechanism::AmqPlain, Mechanism::Plain],

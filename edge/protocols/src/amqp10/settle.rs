@@ -46,6 +46,7 @@ impl Running {
         self.annotate(channel, disposition)?;
         self.settle_as(how);
         let (first, last) = (disposition.first, disposition.last.unwrap_or(disposition.first));
+        let taken_back = self.confirm_taken_back(channel, (first, last));
         let mut output = self.sink.outbox.lock();
         let (bytes, side, _) = output.parts();
         let Some(session) = side.session(channel) else { return Ok(()) };
@@ -57,7 +58,7 @@ impl Running {
         if how == SettleHow::Ack {
             session.count_acked(count);
         }
-        if !disposition.settled && count > 0 {
+        if !disposition.settled && count + taken_back > 0 {
             let answer = Disposition { role: Role::Sender, settled: true, ..*disposition };
             answer.encode_frame(channel, bytes);
         }

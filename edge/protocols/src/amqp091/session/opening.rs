@@ -9,11 +9,11 @@ use super::super::channel::Channels;
 use super::super::errors::{Failure, Outcome, ReplyCode};
 use super::super::frames::Room;
 use super::super::handshake::{Client, LoginError, encode_tune, login, negotiate};
-use super::super::overdue::Overdue;
 use super::super::running::{Alarm, Running};
 use super::{Phase, REFUSED_TIMEOUT_MS, Session, payload_bytes_max};
 use crate::budget::Share;
 use crate::login::Mechanism;
+use crate::overdue::Overdue;
 use crate::refusals::open_text;
 use crate::settlements::Settlements;
 

@@ -27,6 +27,10 @@ impl Session {
             }
             Phase::Running => {
                 self.heartbeat();
+                let now_ds = self.now_ds();
+                if let Some(running) = &mut self.running {
+                    running.release_overdue(now_ds);
+                }
                 if idle_ms > interval_ms {
                     self.outbox.release_buffer(IDLE_BUFFER_BYTES_KEPT);
                 }
@@ -47,10 +51,20 @@ impl Session {
             Phase::Sasl | Phase::Login | Phase::Header | Phase::Opening => {
                 self.started.monotonic_ms.saturating_add(self.settings.handshake_timeout_ms)
             }
-            Phase::Running => self.heartbeat_due_ms(),
+            Phase::Running => self.heartbeat_due_ms().min(self.overdue_look_ms()),
             Phase::Closing | Phase::Draining => self.close_deadline_ms.unwrap_or(0),
             Phase::Closed => NEVER,
         }
+    }
+
+    /// Tenths of a second since the connection began.
+    pub(super) fn now_ds(&self) -> u32 {
+        u32::try_from(self.now.since_ms(self.started) / 100).unwrap_or(u32::MAX)
+    }
+
+    fn overdue_look_ms(&self) -> u64 {
+        let look_ds = self.running.as_ref().and_then(|running| running.overdue.look_next_ds());
+        look_ds.map_or(NEVER, |look_ds| self.started.monotonic_ms + u64::from(look_ds) * 100)
     }
 
     /// How often the client is sent something, milliseconds.

@@ -27,9 +27,10 @@ impl Running {
             let mut output = self.sink.outbox.lock();
             let (bytes, side, _) = output.parts();
             side.set_delivered(delivered_ds);
-            let settlements = &mut self.settlements;
+            let (settlements, taken_back) = (&mut self.settlements, &mut self.taken_back);
             side.take_overdue(now_ds, |channel, entry| {
                 settlements.add_run(entry.source, entry.seq, 1);
+                *taken_back += 1;
                 #[expect(
                     clippy::cast_possible_truncation,
                     reason = "the low half is what goes over the wire"
@@ -63,11 +64,12 @@ impl Running {
 
     /// The client has settled what was taken back: its links get messages again. Returns how many deliveries those were.
     pub(crate) fn confirm_taken_back(&mut self, channel: u16, range: (u32, u32)) -> u64 {
-        if self.overdue.look_next_ds().is_none() {
+        if self.taken_back == 0 {
             return 0;
         }
         let mut resumed = Vec::new();
         let count = self.sink.outbox.lock().state().confirm_taken_back(channel, range, &mut resumed);
+        self.taken_back -= count;
         for (outlet, token) in resumed {
             if let Some(queue) = self.settlements.queue(outlet) {
                 queue.resume(self.consumer(token));

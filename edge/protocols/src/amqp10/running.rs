@@ -90,6 +90,8 @@ pub(crate) struct Running {
     pub(crate) settlements: Settlements,
     pub(crate) awaited: Option<Awaited>,
     pub(crate) overdue: Overdue,
+    /// Deliveries that were taken back and are not confirmed, at most.
+    pub(crate) taken_back: u64,
     pub(crate) token_latest: u32,
     pub(crate) serial_latest: u64,
     /// Memory of messages that are not complete.

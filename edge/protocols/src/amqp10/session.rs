@@ -375,6 +375,7 @@ impl Session {
             settlements: Settlements::new(),
             awaited: None,
             overdue: Overdue::default(),
+            taken_back: 0,
             token_latest: 0,
             serial_latest: 0,
             unfinished: Share::new(self.settings.unfinished.clone()),

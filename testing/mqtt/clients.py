@@ -110,6 +110,7 @@ class Client:
 
     def __init__(self, server, name, version, clean, expiry_s, will, **options):
         web, authority = options.pop("web", False), options.pop("authority", None)
+        certificate, key = options.pop("certificate", None) or (None, None)
         port = options.pop("port", server.web_port if web else server.port)
         self.version, self.messages, self.events = version, queue.Queue(), queue.Queue()
         new = {} if version == V5 else {"clean_session": clean}
@@ -118,7 +119,7 @@ class Client:
         if web:
             self.paho.ws_set_options("/ws")
         if authority:
-            self.paho.tls_set(ca_certs=str(authority))
+            self.paho.tls_set(ca_certs=str(authority), certfile=certificate, keyfile=key)
         self.paho.on_message = lambda _, __, message: self.messages.put(message)
         self.paho.on_connect = lambda _, __, flags, reason, given: self.events.put(("connect", flags, reason, given))
         self.paho.on_disconnect = lambda _, __, ___, reason, given: self.events.put(("disconnect", reason))

@@ -1,6 +1,10 @@
 """What a kill leaves: sessions, their messages, retained messages."""
 
-from clients import V5, V311
+import socket
+import struct
+
+import differ
+from clients import DEADLINE_S, V5, V311
 
 
 def test_a_kill_leaves_what_was_acknowledged(fresh):
@@ -35,3 +39,72 @@ def test_a_kill_leaves_what_was_acknowledged(fresh):
     found = {message.topic: message.payload for message in (reader.next() for _ in range(19))}
     assert found == {f"retained/{nth}": b"%d" % nth for nth in range(20) if nth != 3}
     reader.nothing()
+
+
+class Raw:
+    """A client of version 3.1.1 that says only what it is told to, with a session that stays."""
+
+    def __init__(self, server, name):
+        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE_S)
+        self.bytes = b""
+        self.send(differ.connect(4, name, clean=False))
+        head, body = self.next()
+        assert (head, body[1]) == (0x20, 0)
+
+    def send(self, packet):
+        self.socket.sendall(packet)
+
+    def ack(self, head, number):
+        self.send(differ.packet(head, struct.pack(">H", number)))
+
+    def next(self):
+        """Type and flags, and the body, of the next packet; all are short."""
+        while len(self.bytes) < 2 or len(self.bytes) < 2 + self.bytes[1]:
+            more = self.socket.recv(4096)
+            assert more, "the broker ends the connection"
+            self.bytes += more
+        end = 2 + self.bytes[1]
+        packet, self.bytes = self.bytes[:end], self.bytes[end:]
+        return packet[0], packet[2:]
+
+    def message(self):
+        """Packet id and payload."""
+        head, body = self.next()
+        assert head & 0xF6 == 0x34, "a message of QoS 2"
+        length = struct.unpack(">H", body[:2])[0]
+        return struct.unpack(">H", body[2 + length:4 + length])[0], body[4 + length:]
+
+
+PUBREC, PUBREL, PUBCOMP = 0x50, 0x62, 0x70
+
+
+def test_a_message_of_qos_2_that_is_half_done_is_finished_after_a_kill(fresh):
+    reader = Raw(fresh, "half")
+    reader.send(differ.subscribe(4, "half/#", 2))
+    assert reader.next()[0] == 0x90
+    fresh.client("sender").publish("half/x", b"once", 2)
+    number, payload = reader.message()
+    assert payload == b"once"
+    reader.ack(PUBREC, number)
+    assert reader.next() == (PUBREL, struct.pack(">H", number))
+    fresh.kill()
+    fresh.leave()
+    fresh.start()
+    reader = Raw(fresh, "half")
+    # The packet id tells the client that it is the same message.
+    assert reader.message() == (number, b"once")
+    reader.ack(PUBREC, number)
+    assert reader.next() == (PUBREL, struct.pack(">H", number))
+    reader.ack(PUBCOMP, number)
+    sender = fresh.client("sender")
+    sender.publish("half/x", b"next", 2)
+    second, payload = reader.message()
+    assert (payload, second != number) == (b"next", True)
+    # Without a crash a message that was received is released, and does not come again.
+    reader.ack(PUBREC, second)
+    assert reader.next() == (PUBREL, struct.pack(">H", second))
+    reader = Raw(fresh, "half")
+    assert reader.next() == (PUBREL, struct.pack(">H", second))
+    reader.ack(PUBCOMP, second)
+    sender.publish("half/x", b"last", 2)
+    assert reader.message()[1] == b"last"

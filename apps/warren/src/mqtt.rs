@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use broker::Broker;
 use management::{
-    MQTT_LISTENER_PROTOCOL, MQTT_TLS_LISTENER_PROTOCOL, NodeListener, WEB_MQTT_LISTENER_PROTOCOL,
+    MQTT_LISTENER_PROTOCOL, MQTT_TLS_LISTENER_PROTOCOL, MqttVhosts, NodeListener, WEB_MQTT_LISTENER_PROTOCOL,
     WEB_MQTT_TLS_LISTENER_PROTOCOL,
 };
 use net::{Endpoint, WebSocketOptions};
@@ -14,7 +14,7 @@ use protocols::mqtt::{Door, SessionQueueType, Settings};
 
 use crate::config::{self, Options, QueueType, Switch};
 use crate::server::Bound;
-use crate::tls::Certificates;
+use crate::tls::{Certificates, part};
 
 /// Of a WebSocket's request, and of the heads of the frames that a CONNECT comes in.
 const REQUEST_AND_FRAMES_BYTES_MAX: usize = 64 << 10;
@@ -26,9 +26,12 @@ pub(crate) fn door(options: &Options, broker: &Broker, clock: &Arc<dyn Clock>) -
 
 /// Where clients come in, and what stands before the protocol there.
 pub(crate) fn entrances(options: &Options, certificates: &Certificates) -> Vec<(config::Listener, Endpoint)> {
+    let mqtt = &options.mqtt;
+    let alternative = (mqtt.client_id_san_type, mqtt.client_id_san_index);
     let plain = Endpoint {
-        proxy: options.mqtt.proxy_protocol == Switch::On,
+        proxy: mqtt.proxy_protocol == Switch::On,
         tls: None,
+        client_id: mqtt.client_id_from.map(|from| part(from, alternative)),
         web_socket: None,
         timeout: Duration::from_millis(options.network.tls.handshake_timeout_ms),
     };
@@ -37,8 +40,8 @@ pub(crate) fn entrances(options: &Options, certificates: &Certificates) -> Vec<(
     let of = |listeners: &[config::Listener], endpoint: Endpoint| {
         listeners.iter().map(move |listener| (*listener, endpoint.clone())).collect::<Vec<_>>()
     };
-    let mut all = of(&options.mqtt.listeners, plain.clone());
-    all.append(&mut of(&options.mqtt.tls_listeners, encrypted));
+    let mut all = of(&mqtt.listeners, plain.clone());
+    all.append(&mut of(&mqtt.tls_listeners, encrypted));
     all.append(&mut web_entrances(options, &plain, certificates));
     all
 }
@@ -89,6 +92,7 @@ fn settings(options: &Options, clock: &Arc<dyn Clock>) -> Settings {
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     Settings {
         vhost: mqtt.vhost.clone(),
+        vhosts: Some(Arc::new(MqttVhosts::default())),
         exchange: mqtt.exchange.clone(),
         anonymous: anonymous.map(|user| (user, access.anonymous_login_pass.expose().to_owned())),
         prefetch: mqtt.prefetch,

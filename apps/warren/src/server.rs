@@ -315,6 +315,7 @@ fn entrances(options: &Options, certificates: &Certificates) -> Vec<(config::Lis
     let plain = Endpoint {
         proxy: network.proxy_protocol == Switch::On,
         tls: None,
+        client_id: None,
         web_socket: None,
         timeout: Duration::from_millis(network.tls.handshake_timeout_ms),
     };

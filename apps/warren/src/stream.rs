@@ -24,6 +24,7 @@ pub(crate) fn entrances(options: &Options, certificates: &Certificates) -> Vec<(
     let plain = Endpoint {
         proxy: false,
         tls: None,
+        client_id: None,
         web_socket: None,
         timeout: Duration::from_millis(options.network.tls.handshake_timeout_ms),
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use broker::Broker;
 use management::NodeCertificates;
-use tls::{CertificateLogin, LOOK_INTERVAL, ServerOptions, TlsSlot};
+use tls::{CertificateLogin, LOOK_INTERVAL, SanType, ServerOptions, TlsSlot};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{ClientTlsOptions, LoginFrom, Options};
@@ -86,11 +86,14 @@ fn named(
 }
 
 fn login(options: &ClientTlsOptions) -> CertificateLogin {
-    match options.login_from {
+    part(options.login_from, (options.login_san_type, options.login_san_index))
+}
+
+/// Which part of a client's certificate is meant; `alternative` is kind and place of an alternative name.
+pub(crate) fn part(from: LoginFrom, alternative: (SanType, usize)) -> CertificateLogin {
+    match from {
         LoginFrom::DistinguishedName => CertificateLogin::DistinguishedName,
         LoginFrom::CommonName => CertificateLogin::CommonName,
-        LoginFrom::AlternativeName => {
-            CertificateLogin::AlternativeName(options.login_san_type, options.login_san_index)
-        }
+        LoginFrom::AlternativeName => CertificateLogin::AlternativeName(alternative.0, alternative.1),
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct Inner {
     pub(crate) users: RwLock<HashMap<String, Arc<User>>>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) cluster_name: RwLock<Arc<str>>,
+    /// Global runtime parameters, for those who may not wait for the metadata's writer.
+    pub(crate) global_parameters: RwLock<HashMap<Box<str>, Arc<str>>>,
     /// Replaced routing tables, until no publisher reads them any more.
     pub(crate) retired: Mutex<Retired<QueueRef>>,
     pub(crate) writer: Mutex<Writer>,
@@ -181,6 +183,12 @@ impl Broker {
     /// From now on clients are shown this name. It is not recorded: whoever keeps global parameters does that.
     pub fn show_cluster_name(&self, name: &str) {
         *self.0.cluster_name.write() = name.into();
+    }
+
+    /// The value of a global runtime parameter, as it was set. It is the same `Arc` until the parameter changes.
+    #[must_use]
+    pub fn global_parameter(&self, name: &str) -> Option<Arc<str>> {
+        self.0.global_parameters.read().get(name).cloned()
     }
 
     /// A vhost by name.

@@ -142,6 +142,7 @@ fn recover(
     let services = parts.start(foundation, &options).map_err(StartError::storage)?;
     let inner = Arc::new(Inner {
         cluster_name: RwLock::new(options.cluster_name.as_str().into()),
+        global_parameters: RwLock::default(),
         options,
         services,
         vhosts: RwLock::default(),

@@ -235,6 +235,12 @@ impl State {
         self.global_parameters.iter().map(|(name, value)| (&**name, &**value))
     }
 
+    /// The value of a global runtime parameter, JSON text.
+    #[must_use]
+    pub fn global_parameter(&self, name: &str) -> Option<&str> {
+        self.global_parameters.get(name).map(|value| &**value)
+    }
+
     /// The exclusive queues of a connection, oldest first.
     pub fn exclusive_queues(&self, owner: ConnectionId) -> impl Iterator<Item = &Arc<QueueRecord>> {
         self.exclusive.range((owner, QueueId(0))..=(owner, QueueId(u64::MAX))).map(|(_, queue)| queue)

@@ -26,6 +26,7 @@ pub use ctl::server::{ControlSocket, SOCKET_NAME};
 pub use ctl::table::command_names;
 pub use definitions::boot::{Document, StartImport, When, import_at_start, name_cluster};
 pub use definitions::imports::{Importer, Row as ImportRow, Scope, Unsupported, import};
+pub use resources::mqtt_vhosts::MqttVhosts;
 pub use resources::node::{
     CLUSTER_PROTOCOL, DEFAULT_NODE_NAME, Doors, HTTP_PROTOCOL, HTTPS_PROTOCOL, Journal, JournalLine,
     LISTENER_PROTOCOL, MQTT_LISTENER_PROTOCOL, MQTT_TLS_LISTENER_PROTOCOL, Maintenance, NODE_NAME, Node,

@@ -14,7 +14,7 @@ use tokio_rustls::server::TlsStream;
 use wire::proxy::{self, Proxied};
 
 use broker::{PeerCertificate, TlsSession};
-use tls::{SessionFacts, TlsSlot};
+use tls::{CertificateLogin, SessionFacts, TlsSlot};
 
 use crate::connection::{now_of, serve};
 use crate::web_socket::{WebSocket, WebSocketOptions};
@@ -26,6 +26,8 @@ pub struct Endpoint {
     pub proxy: bool,
     /// The connections are encrypted.
     pub tls: Option<Arc<TlsSlot>>,
+    /// Which part of a client's certificate is its client id; `None` is no part.
+    pub client_id: Option<CertificateLogin>,
     /// The protocol comes in the messages of a WebSocket.
     pub web_socket: Option<Arc<WebSocketOptions>>,
     /// Time for PROXY header, TLS handshake and request for a WebSocket together. Default 5 seconds, as RabbitMQ's `ssl_handshake_timeout`.
@@ -34,7 +36,13 @@ pub struct Endpoint {
 
 impl Default for Endpoint {
     fn default() -> Self {
-        Endpoint { proxy: false, tls: None, web_socket: None, timeout: Duration::from_secs(5) }
+        Endpoint {
+            proxy: false,
+            tls: None,
+            client_id: None,
+            web_socket: None,
+            timeout: Duration::from_secs(5),
+        }
     }
 }
 
@@ -63,7 +71,7 @@ impl Endpoint {
                 None => Ready::Plain(stream),
                 Some(slot) => {
                     let stream = Box::new(slot.accept(stream).await?);
-                    told(&mut peer, slot, SessionFacts::of(stream.get_ref().1));
+                    told(&mut peer, (slot, self.client_id), SessionFacts::of(stream.get_ref().1));
                     Ready::Encrypted(stream)
                 }
             };
@@ -102,9 +110,15 @@ impl Endpoint {
     }
 }
 
-/// Notes what the session has agreed on, and the name that its client's certificate gives it.
-fn told(peer: &mut Peer, slot: &TlsSlot, facts: Option<SessionFacts>) {
+/// Notes what the session has agreed on, and the names that its client's certificate gives it.
+fn told(
+    peer: &mut Peer,
+    (slot, client_id): (&TlsSlot, Option<CertificateLogin>),
+    facts: Option<SessionFacts>,
+) {
     let Some(facts) = facts else { return };
+    peer.certificate_client_id =
+        client_id.zip(facts.peer.as_ref()).and_then(|(part, certificate)| part.name(certificate));
     peer.certificate_name = facts.peer.as_ref().and_then(|certificate| slot.login_name(certificate));
     peer.tls = Some(Arc::new(TlsSession {
         protocol: facts.protocol,

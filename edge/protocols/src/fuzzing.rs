@@ -1,5 +1,5 @@
-//! The function of the fuzz target of sessions: any frames in any order, no panic, output that can be read, and bounded memory. Not part of the
-//! public interface.
+//! The functions of the fuzz targets of sessions: any frames in any order, no panic, output that can be read, and bounded memory. Not part of
+//! the public interface.
 
 use std::sync::Arc;
 
@@ -11,6 +11,10 @@ use wire::amqp10::{
 
 use crate::amqp10::{Session, Settings};
 use crate::{Now, Peer, Session as _, State};
+
+mod mqtt;
+
+pub use mqtt::mqtt_session;
 
 /// Memory that no such connection may take, bytes.
 const MEMORY_BYTES_MAX: u64 = 16 << 20;
@@ -121,7 +125,7 @@ fn give(session: &mut Session, bytes: &[u8]) {
 }
 
 /// Gives bytes; what is awaited from the broker is waited for, but not for ever: a frame may wait for what never comes.
-fn drive(session: &mut Session, bytes: &[u8]) {
+fn drive(session: &mut impl crate::Session, bytes: &[u8]) {
     const TURNS_MAX: usize = 100_000;
     let mut left = bytes;
     let now = Now { monotonic_ms: 1000, unix_ms: 0 };
@@ -138,7 +142,7 @@ fn drive(session: &mut Session, bytes: &[u8]) {
 }
 
 /// The answers of the session.
-fn taken(session: &mut Session) -> Vec<u8> {
+fn taken(session: &mut impl crate::Session) -> Vec<u8> {
     let (mut all, mut some) = (Vec::new(), Vec::new());
     loop {
         session.outbox().take(&mut some);

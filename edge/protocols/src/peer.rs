@@ -18,6 +18,8 @@ pub struct Peer {
     pub is_web_socket: bool,
     /// The user name in the client's certificate, for logins with EXTERNAL.
     pub certificate_name: Option<Box<str>>,
+    /// The client id of MQTT in the client's certificate, where the listener asks for one.
+    pub certificate_client_id: Option<Box<str>>,
     /// A random number drawn for this connection; generated consumer tags come from it.
     pub seed: u64,
 }
@@ -26,7 +28,15 @@ impl Peer {
     /// Both ends of an unencrypted connection.
     #[must_use]
     pub fn plain(remote: SocketAddr, local: SocketAddr, seed: u64) -> Peer {
-        Peer { remote, local, tls: None, is_web_socket: false, certificate_name: None, seed }
+        Peer {
+            remote,
+            local,
+            tls: None,
+            is_web_socket: false,
+            certificate_name: None,
+            certificate_client_id: None,
+            seed,
+        }
     }
 
     /// Whether the client is on this machine; IPv4 loopback mapped into IPv6 counts (B16).

@@ -19,7 +19,7 @@ use crate::server::{ServerMaterial, ServerOptions, server_config};
 /// Handshakes that compute at once, for each core: more would only wait for one another, and make open connections wait.
 const COMPUTING_PER_CORE: usize = 2;
 
-/// Which part of a client's certificate is its user name for logins with EXTERNAL (`ssl_cert_login_from`).
+/// Which part of a client's certificate names it: its user for logins with EXTERNAL (`ssl_cert_login_from`), or its client id in MQTT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CertificateLogin {
     /// The whole distinguished name of the subject.
@@ -32,7 +32,9 @@ pub enum CertificateLogin {
 }
 
 impl CertificateLogin {
-    fn name(self, certificate: &CertificateFacts) -> Option<Box<str>> {
+    /// The name in a certificate; `None` if that part is not there.
+    #[must_use]
+    pub fn name(self, certificate: &CertificateFacts) -> Option<Box<str>> {
         match self {
             CertificateLogin::DistinguishedName => Some(certificate.subject.as_str().into()),
             CertificateLogin::CommonName => certificate.common_name.as_deref().map(Into::into),

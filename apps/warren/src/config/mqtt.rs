@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
-use tls::ServerOptions;
+use tls::{SanType, ServerOptions};
 
 use super::options::{Listener, QueueType, Switch};
+use super::tls::LoginFrom;
 
 /// Listeners of MQTT, and how its clients are served.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +24,12 @@ pub struct MqttOptions {
     pub allow_anonymous: Switch,
     /// Whether the name in a client's certificate is its user. Default off.
     pub certificate_login: Switch,
+    /// Which part of a client's certificate is its client id; `None` is no part. Default `None`.
+    pub client_id_from: Option<LoginFrom>,
+    /// Which kind of alternative name that is. Default DNS.
+    pub client_id_san_type: SanType,
+    /// Which one of that kind, from 0. Default 0.
+    pub client_id_san_index: usize,
     /// Unacknowledged messages on the way to a client, at most. Default 10.
     pub prefetch: u16,
     /// Longest time that a session outlives its connection, seconds; `None` is for ever. Default 86,400.
@@ -53,6 +60,9 @@ impl Default for MqttOptions {
             exchange: "amq.topic".into(),
             allow_anonymous: Switch::On,
             certificate_login: Switch::Off,
+            client_id_from: None,
+            client_id_san_type: SanType::Dns,
+            client_id_san_index: 0,
             prefetch: 10,
             session_expiry_max_s: Some(86_400),
             packet_bytes_max_unauthenticated: 65_536,

@@ -96,7 +96,8 @@ impl Inner {
                     }
                 }
                 Change::ReplicasChanged { queue, replicas } => self.follow_replicas(*queue, replicas),
-                Change::ParameterChanged { .. } | Change::GlobalParameterChanged { .. } => {}
+                Change::GlobalParameterChanged { name } => self.refresh_global_parameter(state, name),
+                Change::ParameterChanged { .. } => {}
             }
         }
         let is_told =
@@ -105,6 +106,14 @@ impl Inner {
             self.services.parameter_watch.get().into_iter().for_each(|tell| tell());
         }
         ruled
+    }
+
+    fn refresh_global_parameter(&self, state: &State, name: &str) {
+        let mut parameters = self.global_parameters.write();
+        match state.global_parameter(name) {
+            Some(value) => drop(parameters.insert(name.into(), value.into())),
+            None => drop(parameters.remove(name)),
+        }
     }
 
     /// Builds the runtime tables of a loaded state; gives the queues, whose clocks stand until [`start_all_clocks`].
@@ -132,6 +141,7 @@ impl Inner {
         for (name, _) in state.users() {
             self.refresh_user(state, name);
         }
+        state.global_parameters().for_each(|(name, _)| self.refresh_global_parameter(state, name));
         queues
     }
 

@@ -9,6 +9,7 @@ pub(crate) mod json;
 pub(crate) mod limits;
 pub(crate) mod members;
 pub(crate) mod membership;
+pub(crate) mod mqtt_vhosts;
 pub(crate) mod node;
 pub(crate) mod parameters;
 pub(crate) mod passwords;

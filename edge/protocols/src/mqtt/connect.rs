@@ -9,7 +9,7 @@ use wire::mqtt::{Connect, Property, Version, reason};
 use super::deliver::{AT_LEAST_ONCE, AT_MOST_ONCE};
 use super::errors::End;
 use super::retained::Retainer;
-use super::settings::Settings;
+use super::settings::{Settings, VhostKey};
 use super::work::{CLIENT_ID_BYTES_MAX, Work};
 use crate::Peer;
 
@@ -117,7 +117,7 @@ pub(crate) const fn protocol_name(version: Version, is_web_socket: bool) -> &'st
     }
 }
 
-/// Logs the client in: its user, and the vhost that it asks for.
+/// Logs the client in: its user, and the vhost that it asks for. A password counts more than a certificate.
 pub(crate) fn login(
     broker: &Broker,
     settings: &Settings,
@@ -125,32 +125,69 @@ pub(crate) fn login(
     connect: &Connect<'_>,
     info: &ConnectionInfo,
 ) -> Result<(Arc<User>, String), End> {
-    let by_certificate = settings.certificate_login && connect.user_name.is_none();
-    if let Some(name) = peer.certificate_name.as_deref().filter(|_| by_certificate) {
-        let known = broker.authenticate_proved(name, peer.is_loopback());
-        return told(broker, info, name, "EXTERNAL", known).map(|user| (user, settings.vhost.clone()));
-    }
+    let certificate = peer.certificate_name.as_deref();
+    let proved = certificate.filter(|_| settings.certificate_login);
     let (name, password) = match (connect.user_name, connect.password, &settings.anonymous) {
         (Some(name), Some(password), _) => (name, password),
-        (None, None, Some((name, password))) => (name.as_str(), password.as_bytes()),
-        (name, ..) => {
-            return told(broker, info, name.unwrap_or_default(), "PLAIN", None)
-                .map(|user| (user, settings.vhost.clone()));
-        }
+        (None, None, anonymous) => match (proved, anonymous) {
+            (Some(name), _) => {
+                let known = broker.authenticate_proved(name, peer.is_loopback());
+                let user = told(broker, info, name, "EXTERNAL", known)?;
+                let mapped = mapped_vhost(broker, settings, peer);
+                return Ok((user, mapped.unwrap_or_else(|| settings.vhost.clone())));
+            }
+            (None, Some((name, password))) => (name.as_str(), password.as_bytes()),
+            (None, None) => return Err(refused(broker, info, "")),
+        },
+        (name, ..) => return Err(refused(broker, info, name.unwrap_or_default())),
     };
-    let (vhost, name) = vhost_and_user(broker, settings, name);
+    let (vhost, name) = vhost_and_user(broker, settings, peer, name);
     let known = broker.authenticate(name, password, peer.is_loopback());
     told(broker, info, name, "PLAIN", known).map(|user| (user, vhost))
 }
 
-/// `vhost:user`: what stands before the last colon is a vhost, if there is one of that name.
-fn vhost_and_user<'a>(broker: &Broker, settings: &Settings, name: &'a str) -> (String, &'a str) {
-    match name.rsplit_once(':') {
-        Some((vhost, user)) if broker.vhost(vhost).is_some() => (vhost.to_owned(), user),
-        _ => (settings.vhost.clone(), name),
+/// The vhost of a client and its user name. With a certificate the maps of vhosts count more than a user name `VHOST:USER`; without,
+/// the user name counts more.
+fn vhost_and_user<'a>(broker: &Broker, settings: &Settings, peer: &Peer, name: &'a str) -> (String, &'a str) {
+    let split = || name.rsplit_once(':').filter(|(vhost, _)| broker.vhost(vhost).is_some());
+    let named = || split().map(|(vhost, user)| (vhost.to_owned(), user));
+    let mapped = || mapped_vhost(broker, settings, peer).map(|vhost| (vhost, name));
+    let chosen = match peer.certificate_name {
+        Some(_) => mapped().or_else(named),
+        None => named().or_else(mapped),
+    };
+    chosen.unwrap_or_else(|| (settings.vhost.clone(), name))
+}
+
+/// The vhost that operators have set for the client's certificate, or else for the port that it came to.
+fn mapped_vhost(broker: &Broker, settings: &Settings, peer: &Peer) -> Option<String> {
+    let maps = settings.vhosts.as_ref()?;
+    let certificate = peer.certificate_name.as_deref().map(VhostKey::Certificate);
+    let keys = certificate.into_iter().chain([VhostKey::Port(peer.local.port())]);
+    keys.into_iter().find_map(|key| maps.vhost(broker, key))
+}
+
+/// A client whose certificate has a client id uses that one.
+///
+/// # Errors
+/// It gives another one, or none.
+pub(crate) fn check_client_id(connect: &Connect<'_>, peer: &Peer) -> Result<(), End> {
+    match peer.certificate_client_id.as_deref() {
+        Some(id) if id != connect.client_id => Err(End::new(
+            reason::CLIENT_IDENTIFIER_NOT_VALID,
+            "the client id is not the one in the certificate",
+        )),
+        _ => Ok(()),
     }
 }
 
+/// Notes that a login was refused.
+fn refused(broker: &Broker, info: &ConnectionInfo, name: &str) -> End {
+    broker.login_tried(info, name, "PLAIN", LoginOutcome::Refused);
+    wrong_login()
+}
+
+/// Notes how a login went.
 fn told(
     broker: &Broker,
     info: &ConnectionInfo,
@@ -158,10 +195,16 @@ fn told(
     mechanism: &str,
     known: Option<Arc<User>>,
 ) -> Result<Arc<User>, End> {
-    let outcome = if known.is_some() { LoginOutcome::Succeeded } else { LoginOutcome::Refused };
-    broker.login_tried(info, name, mechanism, outcome);
-    let refused = || End::new(reason::BAD_USER_NAME_OR_PASSWORD, "user name or password is wrong");
-    known.ok_or_else(refused)
+    let Some(user) = known else {
+        broker.login_tried(info, name, mechanism, LoginOutcome::Refused);
+        return Err(wrong_login());
+    };
+    broker.login_tried(info, name, mechanism, LoginOutcome::Succeeded);
+    Ok(user)
+}
+
+fn wrong_login() -> End {
+    End::new(reason::BAD_USER_NAME_OR_PASSWORD, "user name or password is wrong")
 }
 
 /// A session that is open.

@@ -14,7 +14,7 @@ use wire::mqtt::{Properties, Property, Publish, Qos, VarNumber, Version, reason}
 
 use super::acks::{Acks, Confirmed};
 use super::inflight::{Entry, Inflight, Stage};
-use super::memory::Marks;
+use super::memory::{Got, Marks};
 use super::subscriptions::{Filters, Hit};
 use crate::outbox::Outbox;
 
@@ -272,6 +272,9 @@ impl Side {
         }
         let qos = if source.ack_required { mqtt.qos.min(hit.qos) } else { Qos::AtMostOnce };
         let Some(packet_id) = self.packet_id(token, delivery.seq, qos) else { return self.pause(token) };
+        if let Some(pushed) = self.known((token, qos), packet_id, delivery.seq) {
+            return pushed;
+        }
         properties.clear();
         if self.version == Version::V5 {
             push_properties(&mqtt, left_s, ids, properties);
@@ -293,6 +296,22 @@ impl Side {
         publish.encode(self.version, out);
         self.note(token, source, delivery, qos, packet_id);
         Pushed::Sent
+    }
+
+    /// A message of the session's own queue that the client got from an earlier connection; `None` if it did not.
+    fn known(&mut self, (token, qos): (u32, Qos), packet_id: u16, seq: MessageSeq) -> Option<Pushed> {
+        if qos != Qos::ExactlyOnce || token != AT_LEAST_ONCE {
+            return None;
+        }
+        match self.marks.of(seq) {
+            Got::Nothing => None,
+            Got::Completed => Some(Pushed::Passed),
+            Got::Released => {
+                // PUBREL went out when the session was opened.
+                self.inflight.add(packet_id, Entry { token: AT_LEAST_ONCE, seq, stage: Stage::Complete });
+                Some(Pushed::Sent)
+            }
+        }
     }
 
     /// The id that a message of this QoS goes out with, 0 for QoS 0; `None` while the client has to acknowledge others first.

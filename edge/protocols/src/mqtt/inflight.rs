@@ -4,6 +4,8 @@ use broker::MessageSeq;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+use super::deliver::AT_LEAST_ONCE;
+
 /// Packet ids of the session's own queue: 1 to this. They follow from the place in the queue, so a message that comes again, also after a
 /// restart, has the same one. Those above are for queues that sessions share.
 const OWN_IDS: u16 = 32_767;
@@ -15,7 +17,7 @@ pub(crate) enum Stage {
     Ack,
     /// QoS 2: PUBREC is awaited.
     Receive,
-    /// QoS 2: PUBREL is sent, PUBCOMP awaited. The message has left its queue.
+    /// QoS 2: PUBREL is sent, PUBCOMP awaited. The message has left its queue if that is a shared one.
     Complete,
 }
 
@@ -26,6 +28,13 @@ pub(crate) struct Entry {
     pub(crate) token: u32,
     pub(crate) seq: MessageSeq,
     pub(crate) stage: Stage,
+}
+
+impl Entry {
+    /// Whether the queue still has the message.
+    pub(crate) fn is_held(&self) -> bool {
+        self.token == AT_LEAST_ONCE || self.stage != Stage::Complete
+    }
 }
 
 /// All of them.

@@ -26,5 +26,5 @@ mod will;
 mod work;
 
 pub use session::{Door, Session};
-pub use settings::{SessionQueueType, Settings};
+pub use settings::{SessionQueueType, Settings, VhostKey, VhostMaps};
 pub use shared::Shared;

@@ -116,7 +116,7 @@ impl Running {
             side.detach(token);
             side.inflight.take_of(token)
         });
-        let runs = left.iter().filter(|entry| entry.stage != Stage::Complete).map(|entry| self.run(*entry));
+        let runs = left.iter().filter(|entry| entry.is_held()).map(|entry| self.run(*entry));
         queue.settle(SettleHow::Requeue, &runs.collect::<Vec<_>>());
         drop(self.work.begin_delete(&String::from_utf8_lossy(queue.name()), true));
     }
@@ -140,12 +140,16 @@ impl Running {
             Some(entry) if entry.stage == Stage::Receive => {
                 let message = *entry;
                 entry.stage = Stage::Complete;
-                side.done.push((message.token, message.seq));
-                side.marks.released.push(id);
+                // Of its own queue the session keeps it until PUBCOMP: after a crash it goes out again with the same id.
+                if message.token == AT_LEAST_ONCE {
+                    side.marks.released.push((id, message.seq));
+                } else {
+                    side.done.push((message.token, message.seq));
+                }
                 true
             }
             Some(entry) => entry.stage == Stage::Complete,
-            None => side.marks.released.contains(&id),
+            None => side.marks.released.iter().any(|(known, _)| *known == id),
         });
         let reason_code = if is_released { reason::SUCCESS } else { reason::PACKET_IDENTIFIER_NOT_FOUND };
         self.write(&Packet::PubRel(Ack { packet_id: id, reason_code, ..Ack::default() }));
@@ -154,20 +158,26 @@ impl Running {
 
     /// PUBCOMP.
     pub(crate) fn completed(&mut self, id: u16) {
-        self.work.with_side(|side| {
-            side.marks.released.retain(|released| *released != id);
-            if side.inflight.get(id).is_some_and(|entry| entry.stage == Stage::Complete) {
-                side.inflight.remove(id);
-                side.counted.acked += 1;
+        let done = self.work.with_side(|side| {
+            let released = side.marks.complete(id);
+            if side.inflight.get(id).is_none_or(|entry| entry.stage != Stage::Complete) {
+                // It is on its way from the queue to this connection.
+                side.marks.pass_over(released);
+                return None;
             }
+            side.counted.acked += 1;
+            side.inflight.remove(id)
         });
+        if let Some(entry) = done.filter(|entry| entry.token == AT_LEAST_ONCE) {
+            self.add(entry.token, self.run(entry));
+        }
         self.has_freed_window = true;
     }
 
     /// The session goes on: messages that the client has and did not complete are released again.
     pub(crate) fn resend_releases(&self) {
         let released = self.work.with_side(|side| side.marks.released.clone());
-        for packet_id in released {
+        for (packet_id, _) in released {
             self.write(&Packet::PubRel(Ack { packet_id, ..Ack::default() }));
         }
     }
@@ -308,7 +318,7 @@ impl Running {
     pub(crate) fn release(&mut self) {
         self.submit();
         let mut left = self.work.with_side(|side| side.inflight.take_all());
-        left.retain(|(_, entry)| entry.stage != Stage::Complete);
+        left.retain(|(_, entry)| entry.is_held());
         for (token, queue) in (1..).zip(std::mem::take(&mut self.sources)) {
             let Some(queue) = queue else { continue };
             drop(queue.cancel(self.work.consumer(token)));

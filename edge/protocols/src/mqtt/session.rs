@@ -17,7 +17,7 @@ use wire::mqtt::{
     parse_frame, reason,
 };
 
-use super::connect::{Opened, Wishes, login, on_the_wire, open, protocol_name, within};
+use super::connect::{Opened, Wishes, check_client_id, login, on_the_wire, open, protocol_name, within};
 use super::control::Control;
 use super::deliver::{Side, Sink};
 use super::errors::{End, connack_code};
@@ -145,6 +145,19 @@ impl Session {
         }
     }
 
+    /// Bytes of memory of the connection.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        broker::ConnectionControl::memory(&*self.control).total()
+    }
+
+    /// Deletes all queues of the vhost, if the connection is open.
+    pub(crate) fn delete_queues(&self) {
+        let Some(running) = &self.running else { return };
+        for queue in running.work.principal.vhost.queues() {
+            drop(running.work.begin_delete(&String::from_utf8_lossy(queue.name()), false));
+        }
+    }
+
     /// Takes what has arrived, as far as it is whole.
     fn take(&mut self, input: &[u8], now: Now) -> Progress {
         self.now = now;
@@ -266,6 +279,7 @@ impl Session {
             info.clone()
         };
         let (user, vhost) = login(&self.broker, &self.settings, &self.peer, connect, &info)?;
+        check_client_id(connect, &self.peer)?;
         {
             let mut info = self.control.info.lock();
             info.user = user.name.to_string();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use broker::Broker;
 use platform::{Clock, RealClock};
 
 /// Which type of queue persistent sessions have.
@@ -24,11 +25,28 @@ impl SessionQueueType {
     }
 }
 
+/// What the vhost of a client is looked up by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VhostKey<'a> {
+    /// The port that the client came to.
+    Port(u16),
+    /// The user name in its certificate.
+    Certificate(&'a str),
+}
+
+/// The vhosts of ports and certificates, as operators have set them.
+pub trait VhostMaps: Send + Sync {
+    /// The vhost of a key; `None` if there is no entry.
+    fn vhost(&self, broker: &Broker, key: VhostKey<'_>) -> Option<String>;
+}
+
 /// Settings of MQTT connections. Defaults are RabbitMQ's unless said otherwise.
 #[derive(Clone)]
 pub struct Settings {
     /// The vhost of clients whose user name says none. Default `/`.
     pub vhost: String,
+    /// The vhosts of ports and certificates. Default none.
+    pub vhosts: Option<Arc<dyn VhostMaps>>,
     /// The exchange that topics go to and come from. Default `amq.topic`.
     pub exchange: String,
     /// User and password of clients that give neither; `None` refuses them. Default guest.
@@ -63,6 +81,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             vhost: "/".into(),
+            vhosts: None,
             exchange: "amq.topic".into(),
             anonymous: Some(("guest".into(), "guest".into())),
             prefetch: 10,

@@ -1,7 +1,10 @@
 //! Keys of MQTT.
 
 use crate::config::key::{Key, Section, Take, Unit, narrow};
+use tls::SanType;
+
 use crate::config::options::QueueType;
+use crate::config::tls::LoginFrom;
 
 pub(super) static SECTION: Section = Section {
     title: "MQTT",
@@ -77,7 +80,7 @@ const KEYS: &[Key] = &[
             set: |options, value| name(&mut options.mqtt.vhost, value),
         },
         default: "/",
-        doc: "The vhost of clients whose user name does not begin with `VHOST:`.",
+        doc: "The vhost of clients for which neither user name, certificate nor port names one.",
         example: "mqtt.vhost = devices",
     },
     Key {
@@ -104,8 +107,52 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Boolean { set: |options, on| options.mqtt.certificate_login = on.into() },
         default: "false",
-        doc: "Whether a client without user name acts as the user in its certificate (`ssl_cert_login_from`).",
+        doc: "Whether a client without user name and password acts as the user in its certificate (`ssl_cert_login_from`).",
         example: "mqtt.ssl_cert_login = true",
+    },
+    Key {
+        name: "mqtt.ssl_cert_client_id_from",
+        alias: None,
+        take: Take::Choice {
+            of: &["distinguished_name", "subject_alternative_name"],
+            not_yet: &[],
+            set: |options, word| {
+                let is_name = word == "distinguished_name";
+                options.mqtt.client_id_from =
+                    Some(if is_name { LoginFrom::DistinguishedName } else { LoginFrom::AlternativeName });
+            },
+        },
+        default: "",
+        doc: "Which part of a client's certificate must be its client id. Without it, certificates and client ids have nothing to do with \
+              each other.",
+        example: "mqtt.ssl_cert_client_id_from = subject_alternative_name",
+    },
+    Key {
+        name: "mqtt.ssl_cert_login_san_type",
+        alias: None,
+        take: Take::Choice {
+            of: &["dns", "ip", "email", "uri", "other_name"],
+            not_yet: &[],
+            set: |options, word| {
+                options.mqtt.client_id_san_type = SanType::from_name(word).unwrap_or(SanType::Dns);
+            },
+        },
+        default: "dns",
+        doc: "Which kind of alternative name is the client id, where `mqtt.ssl_cert_client_id_from` is `subject_alternative_name`.",
+        example: "mqtt.ssl_cert_login_san_type = email",
+    },
+    Key {
+        name: "mqtt.ssl_cert_login_san_index",
+        alias: None,
+        take: Take::Integer {
+            min: 0,
+            max: 255,
+            unit: Unit::Count,
+            set: |options, n| options.mqtt.client_id_san_index = narrow(n),
+        },
+        default: "0",
+        doc: "Which alternative name of that kind it is, counted from 0.",
+        example: "mqtt.ssl_cert_login_san_index = 1",
     },
     Key {
         name: "mqtt.prefetch",

@@ -124,6 +124,24 @@ impl Client {
         }
     }
 
+    /// Everything up to the first packet of this type, and what came with it.
+    fn heard(&mut self, kind: u8) -> Vec<(u8, Vec<u8>)> {
+        let until = Instant::now() + PATIENCE;
+        let mut all = Vec::new();
+        while !all.iter().any(|(found, _)| *found == kind) {
+            self.turn();
+            all.append(&mut self.packets());
+            assert!(Instant::now() < until, "no packet of type {kind} within {PATIENCE:?}: {all:?}");
+            std::thread::yield_now();
+        }
+        all
+    }
+
+    /// Acknowledges a packet id.
+    fn tell(&mut self, packet: fn(Ack<'static>) -> Packet<'static>, packet_id: u16) {
+        self.send(&encoded(&packet(Ack { packet_id, ..Ack::default() }), Version::V311));
+    }
+
     fn state(&self) -> State {
         crate::Session::state(&self.session)
     }
@@ -332,4 +350,105 @@ fn a_storm_of_reconnects_is_bounded() {
     clients.iter_mut().for_each(Client::turn);
     clients.retain(|client| client.session.phase == Phase::Running);
     assert_eq!((clients.len(), world.broker.client_count()), (20, 20));
+}
+
+/// A client of version 3.1.1 whose session stays.
+fn lasting(world: &World, id: &str) -> Client {
+    let mut client = world.client();
+    client.send(&connect_of(Version::V311, id, false, Properties::EMPTY));
+    client
+}
+
+/// Publishes once with QoS 2.
+fn publish_once(world: &World, payload: &[u8]) {
+    let mut sender = lasting(world, "sender");
+    sender.wait_for(2);
+    let publish = Publish {
+        dup: false,
+        qos: Qos::ExactlyOnce,
+        retain: false,
+        topic: "once/x",
+        packet_id: 1,
+        properties: Properties::EMPTY,
+        payload,
+    };
+    sender.send(&encoded(&Packet::Publish(publish), Version::V311));
+    sender.wait_for(5);
+    sender.tell(Packet::PubRel, 1);
+    sender.wait_for(7);
+    crate::Session::released(&mut sender.session);
+}
+
+/// The packet id and the payload of a message to `once/x`.
+fn once(packets: &[(u8, Vec<u8>)]) -> Vec<(u16, &[u8])> {
+    let messages = packets.iter().filter(|(kind, _)| *kind == 3);
+    messages.map(|(_, body)| (u16::from_be_bytes([body[8], body[9]]), &body[10..])).collect()
+}
+
+/// A reader that has said PUBREC of the message "first", and heard PUBREL; the packet id.
+fn reader_with_half(world: &World) -> u16 {
+    let mut reader = lasting(world, "reader");
+    reader.wait_for(2);
+    let options = SubscriptionOptions { qos: Qos::ExactlyOnce, ..SubscriptionOptions::default() };
+    let subscriptions = [Subscription { filter: "once/x", options }];
+    let subscriptions = Subscriptions::of(&subscriptions);
+    let subscribe = Subscribe { packet_id: 9, properties: Properties::EMPTY, subscriptions };
+    reader.send(&encoded(&Packet::Subscribe(subscribe), Version::V311));
+    reader.wait_for(9);
+    publish_once(world, b"first");
+    let heard = reader.heard(3);
+    let [(id, payload)] = once(&heard)[..] else { panic!("{heard:?}") };
+    assert_eq!(payload, b"first");
+    reader.tell(Packet::PubRec, id);
+    reader.wait_for(6);
+    crate::Session::released(&mut reader.session);
+    id
+}
+
+#[test]
+fn a_message_that_was_received_is_released_after_a_reconnect_and_does_not_come_again() {
+    let world = World::new();
+    let id = reader_with_half(&world);
+    let mut reader = lasting(&world, "reader");
+    let heard = reader.heard(6);
+    assert!(once(&heard).is_empty(), "{heard:?}");
+    reader.tell(Packet::PubComp, id);
+    publish_once(&world, b"second");
+    let heard = reader.heard(3);
+    let [(_, payload)] = once(&heard)[..] else { panic!("{heard:?}") };
+    assert_eq!(payload, b"second");
+}
+
+/// The session's memory is gone, and its queue is there.
+#[test]
+fn a_message_that_was_received_before_a_crash_comes_again_with_its_id_and_is_released() {
+    let mut world = World::new();
+    let id = reader_with_half(&world);
+    world.door.shared = Arc::default();
+    let mut reader = lasting(&world, "reader");
+    let heard = reader.heard(3);
+    assert_eq!(once(&heard), [(id, &b"first"[..])]);
+    reader.tell(Packet::PubRec, id);
+    reader.wait_for(6);
+    reader.tell(Packet::PubComp, id);
+    publish_once(&world, b"second");
+    let heard = reader.heard(3);
+    let [(_, payload)] = once(&heard)[..] else { panic!("{heard:?}") };
+    assert_eq!(payload, b"second");
+}
+
+/// The stored corpus of the fuzz target: once found, never lost.
+#[test]
+fn the_corpus_of_sessions_passes() {
+    let world = World::new();
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/mqtt_session");
+    let mut count = 0;
+    for file in std::fs::read_dir(folder).expect("the corpus is part of the repository") {
+        let path = file.expect("a readable folder").path();
+        println!("{}", path.display());
+        crate::fuzzing::mqtt_session(&world.broker, &std::fs::read(&path).expect("a readable file"));
+        count += 1;
+    }
+    assert!(count > 0, "there is no corpus");
+    assert_eq!((world.broker.connections().count(), world.broker.client_count()), (0, 0));
 }

@@ -4,16 +4,19 @@
 #   packaging/build.sh [OUT]          OUT defaults to target/package
 #   WARREN_BIN=PATH                   the binary (default: target/release/warren)
 #   STATIC_BIN=PATH                   a statically linked one for the tarball and the RPM packages (default: WARREN_BIN)
+#   ARCH=aarch64                      the architecture of the binaries (default: this machine's)
+#   HELP_BIN=PATH                     a binary that runs here and tells its help for the man pages (default: WARREN_BIN)
 #   WARREN_VERSION=1.2.3              instead of the workspace's version, with ~git... unless the commit has the tag v1.2.3
 #   MAINTAINER="Name <address>"       who answers for the packages (default: the last commit's author)
 #
-# Needs: tar, gzip, xz, sha256sum, binutils, python3; dpkg-deb for the Debian packages and rpmbuild for the RPM packages (each left
+# Needs: tar, gzip, xz, sha256sum, binutils for ARCH, python3; dpkg-deb for the Debian packages and rpmbuild for the RPM packages (each left
 # out without it). The same commit and binary give the same bytes, except for the RPM packages' host name.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . packaging/common.sh
 
 BIN=${WARREN_BIN:-$TARGET/release/warren}
+HELP_BIN=${HELP_BIN:-$BIN}
 STATIC_BIN=${STATIC_BIN:-$BIN}
 OUT=${1:-$TARGET/package}
 MAINTAINER=${MAINTAINER:-$(git log -1 --format='%an <%ae>')}
@@ -27,17 +30,17 @@ mkdir -p "$OUT"
 # What every package has, at the places where distributions keep it: FOLDER BINARY. The binary has no symbols; they go to
 # FOLDER.debug, where profiles and debuggers find them by the number that the linker gave.
 system() {
-  local root=$1 id name page
+  local root=$1 id name
   id=$(build_id "$2")
   install -D -m 0755 "$2" "$root/usr/bin/warren"
-  strip --strip-all "$root/usr/bin/warren"
+  "${TOOLS}strip" --strip-all "$root/usr/bin/warren"
   links "$root/usr/bin"
   install -d "$root.debug/usr/lib/debug/.build-id/${id:0:2}"
-  objcopy --only-keep-debug "$2" "$root.debug/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug"
+  "${TOOLS}objcopy" --only-keep-debug "$2" "$root.debug/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug"
   chmod 0644 "$root.debug/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug"
   completions "$root/usr/share"
   documents "$root/usr/share/doc/warren"
-  python3 packaging/man.py "$2" "$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%d)" "$root/usr/share/man/man1"
+  python3 packaging/man.py "$HELP_BIN" "$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%d)" "$root/usr/share/man/man1"
   gzip -n -9 "$root"/usr/share/man/man1/*
   for name in $NAMES; do ln -s warren-ctl.1.gz "$root/usr/share/man/man1/$name.1.gz"; done
   install -D -m 0644 packaging/rabbitmq.conf "$root/etc/warren/rabbitmq.conf"
@@ -67,10 +70,10 @@ documents() { # FOLDER
 
 # A folder for those who install nothing: symbols stay in the binary, so that profiles have names.
 tarball() {
-  local name=warren-$VERSION-$(uname -m)-linux root
+  local name=warren-$VERSION-$ARCH-linux root
   root=$WORK/tar/$name
   install -D -m 0755 "$STATIC_BIN" "$root/bin/warren"
-  strip --strip-debug "$root/bin/warren"
+  "${TOOLS}strip" --strip-debug "$root/bin/warren"
   links "$root/bin"
   completions "$root/share"
   documents "$root/share/doc/warren"
@@ -84,7 +87,7 @@ tarball() {
 }
 
 # The newest glibc whose symbols the binary asks for.
-glibc() { objdump -T "$BIN" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -Vu | tail -1; }
+glibc() { "${TOOLS}objdump" -T "$BIN" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -Vu | tail -1; }
 
 debian() {
   local root=$WORK/system documents=$WORK/system/usr/share/doc/warren
@@ -103,8 +106,7 @@ debian() {
 }
 
 one_deb() { # FOLDER PACKAGE CONTROL DEPENDS [BUILD-ID]
-  local root=$1 architecture file
-  architecture=$(dpkg --print-architecture)
+  local root=$1 architecture=$DEB_ARCH file
   (cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
   sed -e "s/@VERSION@/$VERSION-1/" -e "s/@ARCHITECTURE@/$architecture/" -e "s/@DEPENDS@/$4/" -e "s/@MAINTAINER@/$MAINTAINER/" \
     -e "s/@BUILD_ID@/${5:-}/" -e "s/@KIB@/$(du -sk --apparent-size "$root/usr" | cut -f1)/" "$3" >"$root/DEBIAN/control"
@@ -124,7 +126,7 @@ rpm_packages() {
   cp -a "$WORK/rpm.debug/." "$WORK/rpm/"
   sed -e "s/@VERSION@/$VERSION/" -e "s|@ROOT@|$WORK/rpm|" -e "s/@MAINTAINER@/$MAINTAINER/" \
     -e "s/@DATE@/$(LC_ALL=C date -u -d "@$SOURCE_DATE_EPOCH" '+%a %b %d %Y')/" packaging/rpm/warren.spec >"$WORK/warren.spec"
-  rpmbuild -bb --quiet --define "_topdir $WORK/rpmbuild" --define "_rpmdir $WORK/rpms" --define "_build_id_links none" \
+  rpmbuild -bb --quiet --target "$ARCH" --define "_topdir $WORK/rpmbuild" --define "_rpmdir $WORK/rpms" --define "_build_id_links none" \
     --define "use_source_date_epoch_as_buildtime 1" --define "clamp_mtime_to_source_date_epoch 1" --define "_buildhost warren" \
     "$WORK/warren.spec" >"$WORK/rpmbuild.log" 2>&1 || { cat "$WORK/rpmbuild.log" >&2; exit 1; }
   local file

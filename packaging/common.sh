@@ -2,6 +2,10 @@
 # shellcheck shell=bash
 
 TARGET=${CARGO_TARGET_DIR:-target}
+ARCH=${ARCH:-$(uname -m)}                                                    # of the programs that are packed
+DEB_ARCH=$(sed -e 's/x86_64/amd64/' -e 's/aarch64/arm64/' <<<"$ARCH")       # as Debian and container images name it
+TOOLS=                                                                       # what the names of binutils begin with
+[ "$ARCH" = "$(uname -m)" ] || TOOLS=$ARCH-linux-gnu-
 NAMES="rabbitmqctl rabbitmq-diagnostics rabbitmq-queues rabbitmq-upgrade rabbitmq-plugins rabbitmq-streams"
 
 version() {

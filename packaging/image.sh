@@ -3,6 +3,7 @@
 #
 #   packaging/image.sh [OUT]          OUT, the folder of the image, defaults to target/image
 #   WARREN_BIN=PATH                   the binary (default: target/release/warren)
+#   ARCH=aarch64                      the architecture of the binary, which is static if it is not this machine's
 #   WARREN_VERSION=1.2.3              as for packaging/build.sh
 #   IMAGE="NAME:TAG NAME:TAG"         its names (default: warren:latest)
 #   LOADER=COMMAND                    what loads it (default: docker or podman, whichever is here and answers; `none` loads nothing)
@@ -29,13 +30,14 @@ mkdir -p "$OUT"
 
 binary() {
   install -D -m 0755 "$BIN" "$root/usr/bin/warren"
-  strip --strip-debug "$root/usr/bin/warren"
+  "${TOOLS}strip" --strip-debug "$root/usr/bin/warren"
   links "$root/usr/bin"
 }
 
 # Each under the path that the loader looks for; of names resolved by the C library nothing more is needed since glibc 2.34.
 libraries() {
   local file list
+  [ -z "$TOOLS" ] || return 0
   list=$(ldd "$BIN" 2>&1) || return 0 # a static binary has none
   { grep -o '/[^ ]*' <<<"$list" || true; } | while read -r file; do install -D -m 0755 "$(realpath "$file")" "$root$file"; done
 }
@@ -50,7 +52,7 @@ settings() {
   printf 'root:x:0:\nwarren:x:%s:\n' $ID >"$root/etc/group"
   install -D -m 0644 LICENSE "$root/usr/share/doc/warren/copyright"
   install -D -m 0644 README.md "$root/usr/share/doc/warren/README.md"
-  python3 packaging/sbom.py "$VERSION" "$(rustc -vV | sed -n 's/^host: //p')" >"$OUT/warren.cdx.json"
+  python3 packaging/sbom.py "$VERSION" "$ARCH-unknown-linux-gnu" >"$OUT/warren.cdx.json"
   install -D -m 0644 "$OUT/warren.cdx.json" "$root/usr/share/doc/warren/warren.cdx.json"
 }
 
@@ -67,7 +69,7 @@ archive() {
   for name in $IMAGE; do names+=(--name "$name"); done
   python3 packaging/oci.py --root "$OUT/root.tar" "${names[@]}" --version "$VERSION" --sbom "$OUT/warren.cdx.json" \
     --revision "$(git rev-parse HEAD 2>/dev/null || echo unknown)" --epoch "$SOURCE_DATE_EPOCH" \
-    --arch "$(uname -m | sed -e 's/x86_64/amd64/' -e 's/aarch64/arm64/')" --out "$OUT/warren-oci.tar" >"$OUT/digest"
+    --arch "$DEB_ARCH" --out "$OUT/warren-oci.tar" >"$OUT/digest"
 }
 
 loader() {

@@ -1,40 +1,61 @@
 #!/bin/bash
-# Makes everything of a release for the architecture of this machine: static tarball, Debian and RPM packages with debug symbols apart,
-# container image, bill of materials, dashboards and alerts, Helm chart, checksums, signatures. Run it on an x86-64 and on an arm64
-# machine with the same OUT to have both; the checksums then cover both.
+# Makes everything of a release for x86-64 and arm64: static tarballs, Debian and RPM packages with debug symbols apart, container
+# images, bills of materials; dashboards and alerts, Helm chart, checksums, signatures.
 #
 #   packaging/release.sh [OUT]        OUT defaults to target/warren-VERSION
+#   ARCHES="x86_64 aarch64"           the architectures; the default is both
+#   BINARIES=FOLDER                   has ARCH/warren and ARCH/warren-static, built already: none is compiled then
 #   MINISIGN_KEY=FILE                 signs the checksums with this key of minisign (it asks for the password)
 #   GPG_KEY=ID                        signs the checksums with this key of gpg
-#   WARREN_BIN, STATIC_BIN            binaries that are built already: none is compiled then
 #   WARREN_VERSION, MAINTAINER        as for packaging/build.sh
 #
-# Needs what packaging/build.sh and packaging/image.sh need, and the static C library (Debian: libc6-dev has it).
+# Needs what packaging/build.sh and packaging/image.sh need, and the static C library (Debian: libc6-dev has it). For the other
+# architecture: its C compiler (Debian: gcc-aarch64-linux-gnu, gcc-x86-64-linux-gnu) and Rust's standard library (rustup target add).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . packaging/common.sh
 OUT=${1:-$TARGET/warren-$VERSION}
+HERE=$(uname -m)
+ARCHES=${ARCHES:-x86_64 aarch64}
+BINARIES=${BINARIES:-}
 mkdir -p "$OUT"
 
-# The static one first: what stays in target/release is the binary that everybody expects there.
-compile() {
-  mkdir -p "$TARGET/release-static"
-  cargo rustc --release --locked --package warren --bin warren -- -C target-feature=+crt-static
-  cp "$TARGET/release/warren" "$TARGET/release-static/warren"
-  cargo build --release --locked --package warren
-  WARREN_BIN=$TARGET/release/warren STATIC_BIN=$TARGET/release-static/warren
+# What the other architecture needs, said before anything is compiled.
+need_cross() { # ARCH
+  [ "$1" != "$HERE" ] || return 0
+  command -v "$1-linux-gnu-gcc" >/dev/null || {
+    echo "missing: $1-linux-gnu-gcc, which compiles C for $1. Debian: apt-get install gcc-${1/_/-}-linux-gnu. Or ARCHES=$HERE leaves $1 out." >&2
+    exit 1
+  }
+  [ -n "$BINARIES" ] || [ -d "$(rustc --print target-libdir --target "$1-unknown-linux-gnu")" ] || rustup target add "$1-unknown-linux-gnu"
 }
 
-# Programs that a static binary would look for on the machine it runs on are none.
-check_static() {
-  ! readelf -d "$STATIC_BIN" | grep -q NEEDED || { echo "$STATIC_BIN needs libraries: it is not static" >&2; exit 1; }
-  "$STATIC_BIN" --version >/dev/null
+# The static one first: what stays in the folder of the target is the binary that everybody expects there.
+compile() { # ARCH
+  local target=$1-unknown-linux-gnu upper built=$TARGET/release options=()
+  if [ "$1" != "$HERE" ]; then
+    upper=$(tr 'a-z-' 'A-Z_' <<<"$target")
+    export "CARGO_TARGET_${upper}_LINKER=$1-linux-gnu-gcc"
+    built=$TARGET/$target/release
+    options=(--target "$target")
+  fi
+  mkdir -p "$TARGET/binaries/$1"
+  cargo rustc --release --locked --package warren --bin warren "${options[@]}" -- -C target-feature=+crt-static
+  cp "$built/warren" "$TARGET/binaries/$1/warren-static"
+  cargo build --release --locked --package warren "${options[@]}"
+  cp "$built/warren" "$TARGET/binaries/$1/warren"
 }
 
-image() {
+# Programs that a static binary would look for on the machine it runs on are none. Only this machine's is started.
+check_static() { # ARCH BINARY
+  ! readelf -d "$2" | grep -q NEEDED || { echo "$2 needs libraries: it is not static" >&2; exit 1; }
+  [ "$1" != "$HERE" ] || "$2" --version >/dev/null
+}
+
+image() { # ARCH BINARY
   local work=$OUT/.image arch
-  arch=$(uname -m | sed -e 's/x86_64/amd64/' -e 's/aarch64/arm64/')
-  WARREN_BIN=$STATIC_BIN IMAGE="warren:latest warren:${VERSION//\~/-}" LOADER=none packaging/image.sh "$work"
+  arch=$(sed -e 's/x86_64/amd64/' -e 's/aarch64/arm64/' <<<"$1")
+  ARCH=$1 WARREN_BIN=$2 IMAGE="warren:latest warren:${VERSION//\~/-}" LOADER=none packaging/image.sh "$work"
   mv "$work/warren-oci.tar" "$OUT/warren-$VERSION-oci-$arch.tar"
   mv "$work/warren.cdx.json" "$OUT/warren-$VERSION-$arch.cdx.json"
   rm -r "$work"
@@ -57,12 +78,19 @@ sums() {
   if [ -z "${MINISIGN_KEY:-}${GPG_KEY:-}" ]; then echo "not signed: MINISIGN_KEY or GPG_KEY names the key of the releaser"; fi
 }
 
-if [ -z "${WARREN_BIN:-}" ]; then compile; fi
-STATIC_BIN=${STATIC_BIN:-$WARREN_BIN}
-export WARREN_BIN STATIC_BIN
-check_static
-packaging/build.sh "$OUT" >/dev/null
-image
+for arch in $ARCHES; do need_cross "$arch"; done
+if [ -z "$BINARIES" ]; then
+  BINARIES=$TARGET/binaries
+  for arch in $ARCHES; do compile "$arch"; done
+fi
+# The texts of the man pages come from a program that runs here; they are the same for all architectures.
+HELP_BIN=$BINARIES/$HERE/warren-static
+[ -x "$HELP_BIN" ] || { cargo build --release --locked --package warren; HELP_BIN=$TARGET/release/warren; }
+for arch in $ARCHES; do
+  check_static "$arch" "$BINARIES/$arch/warren-static"
+  ARCH=$arch HELP_BIN=$HELP_BIN WARREN_BIN=$BINARIES/$arch/warren STATIC_BIN=$BINARIES/$arch/warren-static packaging/build.sh "$OUT" >/dev/null
+  image "$arch" "$BINARIES/$arch/warren-static"
+done
 chart
 sums
 echo "made in $OUT:"

@@ -4,6 +4,7 @@
 #   testing/packages/release.sh [FOLDER]      FOLDER of a release that is there already; without one it is made
 #
 # Needs lintian, rpm, skopeo and minisign (Debian: apt-get install lintian rpm skopeo minisign), root for the image's own file tree.
+# The program of the other architecture is started where qemu's user emulation is (Debian: apt-get install qemu-user-static).
 # Opens ports on the loopback only, leaves no process behind.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -31,27 +32,61 @@ fi
 if [ -f "$work/key.pub" ]; then minisign -Vq -p "$work/key.pub" -m "$made/SHA256SUMS" -x "$made/SHA256SUMS.minisig" || die "signature"; fi
 say "$(wc -l <"$made/SHA256SUMS") files fit their checksums"
 
-tarball=$(one '*-linux.tar.gz')
-deb=$(one 'warren_*.deb')
-dbgsym=$(one 'warren-dbgsym_*.deb')
-rpm=$(one 'warren-[0-9]*.rpm')
-debuginfo=$(one 'warren-debuginfo-*.rpm')
-image=$(one '*-oci-*.tar')
+here=$(uname -m)
+here_deb=$(dpkg --print-architecture)
+tarball=$(one "*-$here-linux.tar.gz")
+deb=$(one "warren_*_$here_deb.deb")
+dbgsym=$(one "warren-dbgsym_*_$here_deb.deb")
+rpm=$(one "warren-[0-9]*.$here.rpm")
+debuginfo=$(one "warren-debuginfo-*.$here.rpm")
+image=$(one "*-oci-$here_deb.tar")
 
-# Tarball: a program that needs no library, documents whose links work.
+# Starts a program, asks it by its commands, publishes and consumes through it: FOLDER [EMULATOR]
+serves() {
+  local folder=$1 emulator=${2:-} uri
+  rm -rf "$work/data"
+  $emulator "$folder/warren" server --listen 127.0.0.1:0 --management-listen 127.0.0.1:0 --data-dir "$work/data" \
+    --config <(echo 'prometheus.tcp.listener = none') >"$work/server.log" 2>&1 &
+  server=$!
+  for _ in $(seq 300); do grep -q '^ready' "$work/server.log" && break; sleep 0.1; done
+  $emulator "$folder/warren" ctl --data-dir "$work/data" -q ping >/dev/null || { cat "$work/server.log"; die "no answer"; }
+  uri=$(sed -n 's/^ready amqp=[^:]*\(:[0-9]*\).*/amqp:\/\/guest:guest@localhost\1/p' "$work/server.log")
+  $emulator "$folder/warren" perf --uri "$uri" -x 1 -y 1 -C 1000 -D 1000 >"$work/perf.log" 2>&1 || { tail -3 "$work/perf.log"; die "1000 messages do not go through"; }
+  kill "$server"; wait "$server"; server=
+}
+
+# Tarball: a program that needs no library, documents whose links work. Names of hosts are found without libraries, too.
 mkdir "$work/tar"
 tar -xzf "$tarball" -C "$work/tar" --strip-components 1
 ! readelf -d "$work/tar/bin/warren" | grep -q NEEDED || die "the program of the tarball needs libraries"
 python3 testing/packages/links.py "$work/tar/share/doc/warren"
-"$work/tar/bin/warren" server --listen 127.0.0.1:0 --management-listen 127.0.0.1:0 --data-dir "$work/data" \
-  --config <(echo 'prometheus.tcp.listener = none') >"$work/server.log" 2>&1 &
-server=$!
-for _ in $(seq 100); do grep -q '^ready' "$work/server.log" && break; sleep 0.1; done
-"$work/tar/bin/rabbitmqctl" --data-dir "$work/data" -q ping >/dev/null || { cat "$work/server.log"; die "no answer"; }
-uri=$(sed -n 's/^ready amqp=[^:]*\(:[0-9]*\).*/amqp:\/\/guest:guest@localhost\1/p' "$work/server.log")
-"$work/tar/bin/warren" perf --uri "$uri" -x 1 -y 1 -C 1000 -D 1000 >"$work/perf.log" 2>&1 || { tail -3 "$work/perf.log"; die "names of hosts are not found"; }
-kill "$server"; wait "$server"; server=
-say "the tarball's program is static, starts, answers rabbitmqctl, finds hosts by name; links of its documents work"
+serves "$work/tar/bin"
+"$work/tar/bin/rabbitmqctl" version >/dev/null || die "it is not known as rabbitmqctl"
+say "the tarball's program is static, starts, answers commands, finds hosts by name, passes messages on; links of its documents work"
+
+# The other architecture: the same files, programs that are of it, started in an emulator.
+for foreign in "$made"/*-linux.tar.gz; do
+  [ "$foreign" != "$tarball" ] || continue
+  arch=$(sed 's/.*-\([^-]*\)-linux.tar.gz/\1/' <<<"$foreign")
+  name=$(sed -e 's/x86_64/amd64/' -e 's/aarch64/arm64/' <<<"$arch")
+  mkdir "$work/foreign" "$work/foreigndeb"
+  tar -xzf "$foreign" -C "$work/foreign" --strip-components 1
+  dpkg-deb -x "$(one "warren_*_$name.deb")" "$work/foreigndeb"
+  [ "$(dpkg-deb -f "$(one "warren_*_$name.deb")" Architecture)" = "$name" ] || die "the Debian package is not of $name"
+  [ "$(rpm -qp --qf '%{ARCH}' "$(one "warren-[0-9]*.$arch.rpm")")" = "$arch" ] || die "the RPM package is not of $arch"
+  skopeo inspect --config "oci-archive:$(one "*-oci-$name.tar")" | grep -q "\"architecture\": *\"$name\"" || die "the image is not of $name"
+  for program in "$work/foreign/bin/warren" "$work/foreigndeb/usr/bin/warren"; do
+    readelf -h "$program" | tr 'A-Z-' 'a-z_' | grep -q "machine: .*$arch" || die "$program is not of $arch"
+  done
+  ! readelf -d "$work/foreign/bin/warren" | grep -q NEEDED || die "the program for $arch needs libraries"
+  if command -v "qemu-$arch-static" >/dev/null; then
+    serves "$work/foreign/bin" "qemu-$arch-static"
+    say "packages and image for $arch are of $arch; in an emulator the program starts and passes messages on"
+  else
+    say "packages and image for $arch are of $arch; the program is not started: no qemu-$arch-static here"
+  fi
+  rm -r "$work/foreign" "$work/foreigndeb"
+done
 
 # Debian packages.
 lintian --fail-on error "$deb" "$dbgsym" >"$work/lintian" 2>&1 || { cat "$work/lintian"; die "lintian"; }

@@ -4,7 +4,9 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
+import time
 
 import pytest
 
@@ -54,6 +56,7 @@ def test_the_chart_is_one_node_with_a_volume_probes_and_no_rights(render):
     assert spec["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"] == "10Gi"
     pod = spec["template"]["spec"]
     container, = pod["containers"]
+    assert spec["podManagementPolicy"] == "Parallel", "it cannot be changed when nodes are added"
     assert {"startupProbe", "readinessProbe", "livenessProbe"} <= set(container)
     assert pod["securityContext"]["runAsNonRoot"] and container["securityContext"]["readOnlyRootFilesystem"]
     assert container["securityContext"]["capabilities"]["drop"] == ["ALL"] and not pod["enableServiceLinks"]
@@ -70,9 +73,82 @@ def test_the_chart_is_one_node_with_a_volume_probes_and_no_rights(render):
     assert len(documents["Secret", "shop-warren"]["data"]["password"]) > 20
 
 
-def test_more_than_one_node_is_refused_with_the_reason(render):
-    for replicas in (0, 2, 3):
-        assert f"replicas is {replicas}: Warren has no clusters yet" in render(replicas=replicas)
+def test_an_even_number_of_nodes_is_refused_with_the_reason(render):
+    for replicas in (0, 2, 4):
+        assert f"replicas is {replicas}: it must be 1, 3, 5 or another odd number" in render(replicas=replicas)
+
+
+def environments(documents):
+    """What each pod of the stateful set has in its environment; what comes from a secret is its key."""
+    spec = documents["StatefulSet", "shop-warren"]["spec"]
+    container, = spec["template"]["spec"]["containers"]
+    for nth in range(spec["replicas"]):
+        pod = {"POD_NAME": f"shop-warren-{nth}"}
+        for one in container["env"][1:]:
+            pod[one["name"]] = one["value"].replace("$(POD_NAME)", pod["POD_NAME"]) if "value" in one else one["valueFrom"]["secretKeyRef"]["key"]
+        yield pod
+
+
+def test_the_chart_makes_a_cluster_of_three(render):
+    documents = render(replicas=3)
+    spec = documents["StatefulSet", "shop-warren"]["spec"]
+    assert spec["replicas"] == 3 and spec["podManagementPolicy"] == "Parallel", "the first start waits for all of them"
+    assert documents["PodDisruptionBudget", "shop-warren"]["spec"]["maxUnavailable"] == 1
+    assert "podAntiAffinity" in spec["template"]["spec"]["affinity"]
+    pods = list(environments(documents))
+    hosts = [f"shop-warren-{nth}.shop-warren-node" for nth in range(3)]
+    assert [pod["WARREN_NODE"] for pod in pods] == [f"rabbit@{host}" for host in hosts]
+    assert {pod["WARREN_CLUSTER_SEEDS"] for pod in pods} == {",".join(f"{host}:25672" for host in hosts)}
+    service = documents["Service", "shop-warren-node"]["spec"]
+    assert service["publishNotReadyAddresses"] and {port["port"] for port in service["ports"]} == {15672, 25672}
+    assert len(documents["Secret", "shop-warren"]["data"]["cookie"]) > 30
+    alone, = environments(render())
+    assert alone["WARREN_NODE"] == pods[0]["WARREN_NODE"], "a node keeps its name, so that nodes can be added"
+    assert "WARREN_CLUSTER_SEEDS" not in alone and ("PodDisruptionBudget", "shop-warren") not in render()
+
+
+def test_three_nodes_with_the_environment_of_the_chart_are_a_cluster(render, binary, tmp_path):
+    """The names of pods lead to ports of this machine; everything else is as the chart says."""
+    pods = list(environments(render(replicas=3)))
+    ports = [free_port() for _ in pods]
+    servers = []
+    try:
+        for pod, port in zip(pods, ports):
+            folder = tmp_path / pod["POD_NAME"]
+            seeds = ",".join(f"127.0.0.1:{one}" for one in ports)
+            own = {"WARREN_LISTEN": "127.0.0.1:0", "WARREN_MANAGEMENT_LISTEN": "127.0.0.1:0", "WARREN_CLUSTER_LISTEN": f"127.0.0.1:{port}",
+                   "WARREN_CLUSTER_ADVERTISE": f"127.0.0.1:{port}", "WARREN_CLUSTER_SEEDS": seeds, "WARREN_DATA_DIR": str(folder), "PATH": os.environ["PATH"]}
+            off = tmp_path / "rabbitmq.conf"
+            off.write_text("prometheus.tcp.listener = none\n")
+            log = (tmp_path / f"{pod['POD_NAME']}.log").open("wb")
+            servers.append(subprocess.Popen([binary, "server", "--config", off], env={**pod, **own}, stdout=log, stderr=log))
+
+        def ctl(pod, *words):
+            command = [binary, "ctl", "--data-dir", tmp_path / pod["POD_NAME"], "-q", *words]
+            return subprocess.run(command, capture_output=True, text=True)
+
+        for pod in pods:
+            wait_until(lambda: ctl(pod, "check_running").returncode == 0)
+            status = json.loads(ctl(pod, "cluster_status", "--formatter", "json").stdout)
+            assert sorted(status["running_nodes"]) == [one["WARREN_NODE"] for one in pods]
+            assert "shop" in ctl(pod, "list_users").stdout, "the first user is on all nodes"
+    finally:
+        for server in servers:
+            server.kill()
+            server.wait()
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def wait_until(is_so):
+    deadline = time.monotonic() + 120
+    while not is_so():
+        assert time.monotonic() < deadline, "waited for two minutes"
+        time.sleep(0.2)
 
 
 def test_a_value_that_the_chart_does_not_have_is_refused(render):
@@ -87,6 +163,9 @@ def test_the_configuration_that_the_chart_writes_is_taken(render, binary, tmp_pa
     assert ("Secret", "shop-warren") not in documents and ("ServiceMonitor", "shop-warren") in documents
     data = documents["ConfigMap", "shop-warren"]["data"]
     check(binary, tmp_path, data["rabbitmq.conf"] + data["local.conf"])
+    links = render(replicas=3, tls={"secretName": "certificate", "caInSecret": True, "cluster": True})["ConfigMap", "shop-warren"]["data"]
+    check(binary, tmp_path, links["rabbitmq.conf"])
+    assert "warren.cluster.tls = true" in links["rabbitmq.conf"] and "cluster.tls" not in data["rabbitmq.conf"]
     assert "listeners.tcp = none" in data["rabbitmq.conf"] and "verify_peer" in data["rabbitmq.conf"]
     assert json.loads(data["definitions.json"]) == {"users": []}
     pod = documents["StatefulSet", "shop-warren"]["spec"]["template"]["spec"]

@@ -21,3 +21,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ include "warren.name" . }}
 {{- end -}}
 {{- end -}}
+
+{{- /* Where the nodes of a cluster reach each other: names of pods by the service without an address. */ -}}
+{{- define "warren.seeds" -}}
+{{- $name := include "warren.name" . -}}
+{{- range $i := until (int .Values.replicas) -}}
+{{- if $i }},{{ end -}}
+{{- printf "%s-%d.%s-node:25672" $name $i $name -}}
+{{- end -}}
+{{- end -}}

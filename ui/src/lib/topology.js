@@ -7,6 +7,8 @@ export const QUEUES_MAX = 300;
 export const EXCHANGES_MAX = 100;
 /** Queues that only one exchange leads to are one box when there are more of them. */
 const GROUP_MIN = 8;
+/** A shorter start of names takes too little room to be left out. */
+const START_MIN = 8;
 
 /** `bindings` as the API has them; `extra`: [{ source, destination, kind: "dead" | "alt", from: "queue" | "exchange" }]. */
 export function picture(bindings, extra, types, { from = "", find = "", opened = new Set() } = {}) {
@@ -85,6 +87,22 @@ export function picture(bindings, extra, types, { from = "", find = "", opened =
     ends.set(e.z.id, e.row + 1);
   }
   return { nodes: [...nodes.values()], edges: drawn, width: width + (lanes.length ? 16 + lanes.length * LANE : 0), height: height + lanes.length * LANE, right: width, low: height, hidden: hidden.size };
+}
+
+/** What at least half of many names begin with, up to a separator; "" where that is short or there are few. It tells none apart. */
+export function commonStart(names) {
+  let start = "";
+  for (let more = true; more && names.length > 2;) {
+    const counts = new Map();
+    for (const name of names) {
+      const next = name.startsWith(start) ? /^.+?[.\-_:/ ](?=.)/.exec(name.slice(start.length))?.[0] : undefined;
+      if (next) counts.set(next, (counts.get(next) ?? 0) + 1);
+    }
+    const [next, count] = [...counts].sort((a, b) => b[1] - a[1])[0] ?? ["", 0];
+    more = count * 2 >= names.length;
+    if (more) start += next;
+  }
+  return start.length < START_MIN ? "" : start;
 }
 
 /** What is called so, and all that is one step away. */

@@ -105,11 +105,13 @@ pub(super) fn wrap(text: &mut String, words: &str, indent: usize) {
 
 /// For a command that there is not: the one that was meant, if that is clear, and otherwise all of them.
 pub(super) fn not_found(called: Called, command: &str) -> String {
-    let advice = match catalogue::nearest(command) {
-        Some(nearest) => format!("Did you mean '{nearest}'? "),
-        None => all(called),
-    };
-    format!("\nCommand '{command}' not found. \n{advice}")
+    let advice = meant(command).unwrap_or_else(|| format!("\n{}", all(called)));
+    format!("\nCommand '{command}' not found. {advice}")
+}
+
+/// The command that was meant, as a question on a line of its own, if that is clear.
+pub(super) fn meant(command: &str) -> Option<String> {
+    catalogue::nearest(command).map(|nearest| format!("\nDid you mean '{nearest}'? "))
 }
 
 #[cfg(test)]

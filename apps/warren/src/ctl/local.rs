@@ -47,7 +47,9 @@ fn help(called: Called, command: Option<&str>) -> Result<Answer, Failure> {
         Some(command) => match catalogue::find(&called.command(command)) {
             Some(entry) => guide::of(called, entry),
             None => {
-                return Err(Failure::new(Exit::USAGE, format!("Error:\n\nCommand '{command}' not found.")));
+                let meant = guide::meant(command).unwrap_or_default();
+                let text = format!("Error:\n\nCommand '{command}' not found.{meant}");
+                return Err(Failure::new(Exit::USAGE, text));
             }
         },
     };

@@ -29,14 +29,14 @@ fn hint(broker: &Broker, request: &Request, error: &str) -> Option<String> {
     {
         let name = name.trim_matches('"');
         let users = broker.read_metadata(|state| names(state.users().map(|(name, _)| &**name)));
-        return Some(missing("user", name, &users, "list_users"));
+        return Some(missing("user", name, "", &users, "list_users"));
     }
     if let Some(name) = between(error, "Virtual host ", " does not exist")
         .or_else(|| between(error, "Virtual host '", "' does not exist"))
         .or_else(|| between(error, "{:no_such_vhost, \"", "\"}"))
     {
         let vhosts = broker.read_metadata(|state| names(state.vhosts().map(|vhost| &**vhost.name())));
-        return Some(missing("virtual host", name, &vhosts, "list_vhosts"));
+        return Some(missing("virtual host", name, "", &vhosts, "list_vhosts"));
     }
     if error.contains("Object (queue, stream, exchange, etc) was not found")
         || error.contains("No such queue was found")
@@ -49,7 +49,7 @@ fn hint(broker: &Broker, request: &Request, error: &str) -> Option<String> {
                 .map(|vhost| names(vhost.queues().into_iter().map(|it| &*it.name)));
             queues.unwrap_or_default()
         });
-        return Some(missing(&format!("queue in virtual host '{vhost}'"), name, &queues, "list_queues"));
+        return Some(missing("queue", name, &format!(" in virtual host '{vhost}'"), &queues, "list_queues"));
     }
     of_values(error).map(str::to_owned)
 }
@@ -84,10 +84,10 @@ fn names<'a>(all: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
     all.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
 }
 
-fn missing(what: &str, name: &str, known: &[String], listing: &str) -> String {
+fn missing(what: &str, name: &str, place: &str, known: &[String], listing: &str) -> String {
     match nearest_of(name, slips_max(name), known.iter().map(String::as_str)) {
-        Some(nearest) => format!("there is no {what} '{name}'; did you mean '{nearest}'?"),
-        None => format!("there is no {what} '{name}'; {listing} shows those that there are"),
+        Some(nearest) => format!("there is no {what} '{name}'{place}; did you mean '{nearest}'?"),
+        None => format!("there is no {what} '{name}'{place}; {listing} shows those that there are"),
     }
 }
 

@@ -41,7 +41,7 @@ const fn of_http(example: &'static str, alias: Option<&'static str>) -> Key {
     Key { alias, ..text(example, doc) }
 }
 
-const ALONE: &str = "The node speaks to no other node.";
+const SIGNS_OF_LIFE: &str = "Nodes tell each other four times a second that they live.";
 const NO_ERLANG: &str = "There is no Erlang to watch.";
 const NOT_DEPRECATED: &str = "This feature is not there, and not deprecated.";
 const NO_CATEGORIES: &str =
@@ -86,9 +86,9 @@ const KEYS: &[Key] = &[
     text("background_gc_enabled = false", "There is no garbage to collect."),
     text("background_gc_target_interval = 60000", "There is no garbage to collect."),
     text("delegate_count = 16", "There are no delegates."),
-    text("distribution.listener.interface = 127.0.0.1", ALONE),
-    text("distribution.listener.port_range.min = 40000", ALONE),
-    text("distribution.listener.port_range.max = 40050", ALONE),
+    text("distribution.listener.interface = 127.0.0.1", SIGNS_OF_LIFE),
+    text("distribution.listener.port_range.min = 40000", SIGNS_OF_LIFE),
+    text("distribution.listener.port_range.max = 40050", SIGNS_OF_LIFE),
     text("hipe_compile = false", "Nothing is compiled at a start."),
     text("memory_monitor_interval = 2500", "Memory is checked every second, and more often when it rises."),
     text("message_store_shutdown_timeout = 600000", "There is no message store of a vhost to wait for."),
@@ -104,13 +104,16 @@ const KEYS: &[Key] = &[
         "metadata_store.khepri.snapshot_interval = 50000",
         "There is no Khepri; metadata have a log of their own.",
     ),
-    text("net_ticktime = 60", ALONE),
-    text("cluster_keepalive_interval = 10000", ALONE),
+    text("net_ticktime = 60", SIGNS_OF_LIFE),
+    text("cluster_keepalive_interval = 10000", SIGNS_OF_LIFE),
     text("num_acceptors.tcp = 10", "One task accepts all connections of a listener."),
     text("queue_index_embed_msgs_below = 4096", "There is no index to embed messages in."),
     text("classic_queue.default_version = 2", "There is one way to store queues."),
-    text("queue_leader_locator = balanced", "Queues are on the one node."),
-    text("queue_master_locator = min-masters", "Queues are on the one node."),
+    text("queue_leader_locator = balanced", "A queue, or its leader, is on the node where it is declared."),
+    text(
+        "queue_master_locator = min-masters",
+        "A queue, or its leader, is on the node where it is declared.",
+    ),
     text("socket_writer.gc_threshold = 1000000000", "There is no garbage to collect."),
     text("sysmon_handler.thresholds.busy_ports = 100", NO_ERLANG),
     text("sysmon_handler.thresholds.busy_processes = 100", NO_ERLANG),
@@ -125,7 +128,7 @@ const KEYS: &[Key] = &[
     ),
     text(
         "cluster_partition_handling = pause_minority",
-        "A node is a cluster of its own: there are no partitions.",
+        "A minority of the nodes confirms nothing, and nobody is paused.",
     ),
     Key {
         name: "reverse_dns_lookups",

@@ -195,7 +195,7 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Boolean { set: |options, disabled| options.management.replicas = (!disabled).into() },
         default: "false",
-        doc: "Refuses operations on replicas over HTTP. There are no replicas yet.",
+        doc: "Refuses operations on replicas of quorum queues over HTTP.",
         example: "management.restrictions.quorum_queue_replica_operations.disabled = true",
     },
     header(

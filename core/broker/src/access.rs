@@ -8,23 +8,13 @@ use metadata::Limits;
 use parking_lot::RwLock;
 use stdx::ConnectionId;
 
-use crate::broker::OpenError;
 use crate::cell::Queue;
-use crate::cell::crash::Condition;
+use crate::cell::condition::Condition;
+use crate::open_errors::OpenError;
+use crate::permission::Permission;
 use crate::policies::Pattern;
 use crate::refused::{Refused, Resource};
 use crate::vhost::Vhost;
-
-/// The three permissions of RabbitMQ's model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Permission {
-    /// Create and delete.
-    Configure,
-    /// Publish, bind to a queue.
-    Write,
-    /// Consume, bind from an exchange.
-    Read,
-}
 
 /// What a user may do in one vhost.
 #[derive(Clone, Debug)]

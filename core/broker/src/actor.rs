@@ -6,8 +6,6 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::announcements::events::CLI;
-
 thread_local! {
     static ACTOR: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
 }
@@ -32,6 +30,12 @@ impl Drop for Guard {
         ACTOR.with_borrow_mut(|actor| *actor = former);
     }
 }
+
+/// Whoever changes something by a tool, in RabbitMQ's words.
+pub(crate) const CLI: &str = "rmq-cli";
+
+/// What changes by itself, in RabbitMQ's words.
+pub(crate) const INTERNAL: &str = "rmq-internal";
 
 #[cfg(test)]
 mod tests {

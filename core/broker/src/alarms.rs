@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use platform::{Clock, Disk, Memory, Monotonic, profile};
+use release::MemoryRelease;
+use reserve::Reserve;
 
 use crate::announcements::events::Announcer;
-use crate::checkpointer::Checkpointer;
-use crate::connections::Connections;
+use crate::checkpointer::notes::Checkpointer;
 use crate::foundation::RoomSizes;
 use crate::memory_shares::MemoryShares;
 use crate::refused::Refused;
@@ -27,8 +28,6 @@ mod reserve;
 
 pub use limits::{DiskLimit, MemoryLimit, size_bytes};
 pub use raised::Raised;
-use release::MemoryRelease;
-use reserve::Reserve;
 
 /// How often memory and disk are looked at.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -82,6 +81,21 @@ pub(crate) struct Sources {
     pub(crate) room: RoomSizes,
 }
 
+/// Who is told when an alarm goes on or off.
+pub(crate) trait Woken: Send + Sync {
+    /// All of them look at the alarms; returns at once.
+    fn wake_all(&self);
+}
+
+/// For tests: nobody to wake.
+#[cfg(test)]
+pub(crate) struct Nobody;
+
+#[cfg(test)]
+impl Woken for Nobody {
+    fn wake_all(&self) {}
+}
+
 /// The alarms of a node.
 pub struct Alarms {
     raised: AtomicU8,
@@ -89,7 +103,7 @@ pub struct Alarms {
     wake: Condvar,
     sources: Sources,
     reserve: Reserve,
-    connections: Arc<Connections>,
+    connections: Arc<dyn Woken>,
     announcer: Arc<Announcer>,
     checkpointer: Checkpointer,
     /// Follow the memory threshold.
@@ -134,7 +148,7 @@ impl Alarms {
     pub(crate) fn new(
         limits: (MemoryLimit, DiskLimit),
         sources: Sources,
-        (connections, announcer): (Arc<Connections>, Arc<Announcer>),
+        (connections, announcer): (Arc<dyn Woken>, Arc<Announcer>),
         checkpointer: Checkpointer,
     ) -> Alarms {
         let levels = Levels {
@@ -176,7 +190,7 @@ impl Alarms {
         let clock = Arc::new(platform::SimClock::new(0));
         let sources = Sources { memory, disk, data_dir: "/".into(), clock, room: RoomSizes::default() };
         let limits = (MemoryLimit::Bytes(0), DiskLimit::Bytes(0));
-        let told = (Arc::default(), Announcer::silent());
+        let told: (Arc<dyn Woken>, _) = (Arc::new(Nobody), Announcer::silent());
         Arc::new(Alarms::new(limits, sources, told, Checkpointer::default()))
     }
 

@@ -11,9 +11,9 @@ use platform::{Clock, Monotonic};
 use queues::Gone;
 use stdx::QueueId;
 
+use crate::bodies::BodyNode;
 use crate::call::Reply;
 use crate::cell::{Event, Queue};
-use crate::services::Services;
 
 /// Work for the background thread.
 pub(crate) enum Job {
@@ -27,7 +27,7 @@ pub(crate) enum Job {
     /// All that a deleted queue has on disk can be deleted.
     DeleteSegments(Arc<Queue>),
     /// Segments of shared bodies may hold nothing any more.
-    FreeBodySegments(Weak<Services>),
+    FreeBodySegments(Weak<dyn BodyNode>),
     /// Read this crashed queue back; where there are threads, one of its own does that.
     Reload(Arc<Queue>),
     /// All jobs before this one are done.
@@ -216,9 +216,9 @@ fn perform(next: Next, gone: &impl Fn(Arc<Queue>, Option<Reply<()>>), segments: 
             segments.submit_delete_stream(queue.id().0);
             queue.remove_stream();
         }
-        Next::Job(Job::FreeBodySegments(services)) => {
-            if let Some(services) = services.upgrade() {
-                services.free_body_segments();
+        Next::Job(Job::FreeBodySegments(node)) => {
+            if let Some(node) = node.upgrade() {
+                node.free_segments();
             }
         }
         Next::Job(Job::Reload(queue)) => queue.reload(),

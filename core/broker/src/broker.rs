@@ -1,20 +1,29 @@
 //! The broker: what opens, recovers, holds and closes everything below.
 
+mod connecting;
+mod connection_news;
+mod consuming;
+mod logging_in;
+mod message_trace;
+mod new_vhosts;
+mod opening;
+mod own_exchanges;
+mod statistics;
+
 use std::collections::HashMap;
-use std::path::Path;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use commitlog::DataDirLock;
 use metadata::{Command, DeleteExclusiveQueues, Entry};
 use parking_lot::{Mutex, RwLock};
-use platform::{Disk, RealDisk};
 use routing::Retired;
 use stdx::{ConnectionId, QueueId};
 
 use crate::access::{Principal, User};
+use crate::actor::INTERNAL;
 use crate::alarms::Alarms;
-use crate::announcements::events::{EVENT_EXCHANGE, INTERNAL};
+use crate::announcements::events::EVENT_EXCHANGE;
 use crate::background::Job;
 use crate::call::Call;
 use crate::cell::{Queue, QueueRef};
@@ -25,9 +34,8 @@ use crate::control::deletions::Deletions;
 use crate::control::long_changes::LongChanges;
 use crate::control::proposals::{Followed, Proposals};
 use crate::control::writer::Writer;
-use crate::driven::Driver;
-use crate::foundation::Foundation;
 use crate::login_lines::Reason;
+use crate::open_errors::OpenError;
 use crate::options::BrokerOptions;
 use crate::refused::Refused;
 use crate::services::Services;
@@ -51,64 +59,18 @@ pub(crate) struct Inner {
     pub(crate) writer: Mutex<Writer>,
     pub(crate) committing: Arc<Committing>,
     pub(crate) proposals: Proposals<Told>,
-    pub(crate) deletions: Arc<Deletions>,
+    pub(crate) deletions: Arc<Deletions<Inner>>,
     pub(crate) long_changes: LongChanges,
     pub(crate) connection_ids: ConnectionIds,
+    /// Of a node that is a member of one.
+    pub(crate) cluster: Option<Cluster>,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
     /// Given back when all files are closed. In a cluster, whoever has the replica has the lock.
     pub(crate) lock: Mutex<Option<DataDirLock>>,
 }
 
-/// Why a data directory cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Another process has it.
-    #[error("{0}")]
-    InUse(String),
-    /// Log, segments or snapshot cannot be read or written.
-    #[error("storage: {0}")]
-    Storage(String),
-    /// The metadata do not fit together.
-    #[error("metadata: {0}")]
-    Metadata(String),
-    /// A fresh data directory is to start with a user whose password may not be set: whose, and why.
-    #[error("{0}")]
-    FirstPassword(String),
-}
-
-impl StartError {
-    pub(crate) fn storage(error: impl std::fmt::Display) -> StartError {
-        StartError::Storage(error.to_string())
-    }
-
-    pub(crate) fn metadata(error: impl std::fmt::Display) -> StartError {
-        StartError::Metadata(error.to_string())
-    }
-}
-
-/// Why a connection may not open a vhost (B24, B25).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OpenError {
-    /// 530 `vhost foo not found`.
-    VhostNotFound(String),
-    /// 530 `access to vhost 'v' refused for user 'u'`.
-    AccessRefused,
-    /// 530 `connection refused: node connection limit (N) is reached`.
-    NodeLimit(u64),
-    /// 530 `access to vhost 'v' refused for user 'u': connection limit (N) is reached`.
-    VhostLimit(u64),
-    /// 530 `connection refused for user 'u': user connection limit (N) is reached`.
-    UserLimit(u64),
-}
-
-/// Who is told that runtime parameters have changed.
-pub(crate) type ParameterWatch = OnceLock<Box<dyn Fn() + Send + Sync>>;
-
 /// Told what came of a proposal, without any lock.
 pub(crate) type Told = Box<dyn FnOnce(&Inner, Result<Followed, Refused>) + Send>;
-
-/// Where queue cells find the control plane.
-pub(crate) type ControlPlane = OnceLock<Weak<Inner>>;
 
 impl Inner {
     /// Lets go of all that holds something which leads back here, so that the last [`Broker`] frees everything.
@@ -121,44 +83,10 @@ impl Inner {
 }
 
 impl Broker {
-    /// Opens a data directory: locks it, recovers metadata and messages, creates the default objects when it is new.
-    pub fn open(data_dir: &Path, options: BrokerOptions) -> Result<Broker, StartError> {
-        Self::open_on(Arc::new(RealDisk), data_dir, options)
-    }
-
-    /// As [`Broker::open`], on a disk of the caller's choice; for tests with one that fails.
-    pub fn open_on(
-        disk: Arc<dyn Disk>,
-        data_dir: &Path,
-        options: BrokerOptions,
-    ) -> Result<Broker, StartError> {
-        crate::recovery::open(&Foundation::real(disk), data_dir, options, None)
-    }
-
-    /// As [`Broker::open`], as a member of a cluster that is ready ([`Cluster::wait_ready`]).
-    pub fn open_in_cluster(
-        foundation: &Foundation,
-        data_dir: &Path,
-        options: BrokerOptions,
-        cluster: &Cluster,
-    ) -> Result<Broker, StartError> {
-        crate::recovery::open(foundation, data_dir, options, Some(cluster))
-    }
-
     /// The cluster that this node is a member of; `None` on a node alone.
     #[must_use]
     pub fn cluster(&self) -> Option<&Cluster> {
-        self.0.services.cluster.as_ref()
-    }
-
-    /// As [`Broker::open`], on a foundation of the caller's choice and without threads: nothing moves that the [`Driver`] does not step, and a call that is not
-    /// answered by steps is not answered. For simulation.
-    pub fn open_driven(
-        foundation: &Foundation,
-        data_dir: &Path,
-        options: BrokerOptions,
-    ) -> Result<(Broker, Driver), StartError> {
-        crate::recovery::open_driven(foundation, data_dir, options)
+        self.0.cluster.as_ref()
     }
 
     /// Memory, disk space and failed storage: what is on, and the thresholds.
@@ -397,7 +325,7 @@ impl Broker {
     pub fn shutdown(&self) {
         if self.0.threads.lock().is_empty() {
             self.0.services.settle_all();
-            self.0.services.seen_files.write_changed(&self.0.services);
+            self.0.services.seen_files.write_changed(&self.0.services.log);
         } else {
             self.0.services.settle_letters();
         }

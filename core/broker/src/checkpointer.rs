@@ -3,32 +3,29 @@
 
 #[cfg(test)]
 mod deletion_tests;
+pub(crate) mod notes;
+mod pace;
 mod segments;
+mod sparse;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use commitlog::{Afterlife, LogError, Position};
-use parking_lot::{Condvar, Mutex};
-
-use segments::{Looks, SparseQueues};
+use notes::{Checkpointer, FILES_KEPT, QUIET_INTERVAL};
+use pace::ns;
+use segments::Looks;
 
 use crate::alarms::Raised;
 use crate::bodies::Moved;
 use crate::call::Call;
-use crate::cell::crash::Condition;
+use crate::cell::condition::Condition;
 use crate::cell::{Event, Queue};
-use crate::log_places::{FileNeed, Pins};
-use crate::services::{Motion, Services};
-
-/// Sealed files left alone: most messages in them are consumed before their turn comes. None while the disk is short of room.
-/// Beyond them, files are emptied only when that makes room, see [`Room`].
-const FILES_KEPT: usize = 3;
-
-/// None are left alone either when none has been sealed for so long: what is in them is not about to be consumed.
-const QUIET_INTERVAL: Duration = Duration::from_secs(20);
+use crate::log_places::pins::{FileNeed, Pins};
+use crate::services::Services;
+use crate::services::motion::Motion;
 
 /// How long to wait before a checkpoint is tried again that could not be finished.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
@@ -57,18 +54,6 @@ const SEALED_PART_MIN: u64 = 64;
 /// How often to look again whether emptying files would make room, while there are more than are left alone, and which kept files are
 /// still needed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-
-#[derive(Default)]
-struct State {
-    sealed: VecDeque<u64>,
-    /// The newest of those when somebody looked, and since when it is.
-    newest: (Option<u64>, u64),
-    /// No file has been sealed for a while.
-    is_quiet: bool,
-    sparse: SparseQueues,
-    disk_is_short: bool,
-    stopping: bool,
-}
 
 /// What sealed files hold, and how much of it queues still need. Emptying a file of which nothing is dead fills another one: with
 /// no bound on what is alive, that would go on for ever, with nobody publishing.
@@ -123,41 +108,7 @@ pub(crate) enum Turn {
     Stopped,
 }
 
-/// Told of sealed files; works on its own thread.
-#[derive(Clone, Default)]
-pub(crate) struct Checkpointer(Arc<(Mutex<State>, Condvar)>);
-
 impl Checkpointer {
-    /// A log file ended at this position.
-    pub(crate) fn sealed(&self, position: u64) {
-        self.0.0.lock().sealed.push_back(position);
-        self.0.1.notify_one();
-    }
-
-    /// A queue has given up a block in a segment.
-    pub(crate) fn may_be_sparse(&self, queue: &Arc<Queue>) {
-        if self.0.0.lock().sparse.note(queue) {
-            self.0.1.notify_one();
-        }
-    }
-
-    /// Whether room on the disk is worth more than the work of moving messages.
-    pub(crate) fn spare_disk(&self, disk_is_short: bool) {
-        let mut state = self.0.0.lock();
-        let was_short = std::mem::replace(&mut state.disk_is_short, disk_is_short);
-        if disk_is_short && !was_short {
-            state.sparse.look_again();
-        }
-        drop(state);
-        self.0.1.notify_one();
-    }
-
-    /// Ends the thread.
-    pub(crate) fn stop(&self) {
-        self.0.0.lock().stopping = true;
-        self.0.1.notify_one();
-    }
-
     /// The thread's life.
     pub(crate) fn run(&self, services: &Services) {
         let mut progress = Progress::default();
@@ -203,7 +154,7 @@ impl Checkpointer {
         }
         let is_urgent = services.alarms.raised().has(Raised::DISK);
         progress.look_ns = now_ns + ns(if is_urgent { ROOM_RETRY_INTERVAL } else { LOOK_INTERVAL });
-        let pins = services.log_places.pins(log.kept_files());
+        let pins = services.pins_of(log.kept_files());
         if pins.is_partial() {
             return None;
         }
@@ -219,7 +170,7 @@ impl Checkpointer {
             let again_ns = now_ns + ns(if disk_is_short { SHORT_RETRY_INTERVAL } else { RETRY_INTERVAL });
             tracing::debug!(files = sparse.len(), "kept log files are emptied");
             progress.emptied.extend(sparse.iter().map(|file| (file.start, again_ns)));
-            let queues = services.log_places.queues().into_iter().flatten();
+            let queues = services.queues_in_log().into_iter().flatten();
             let answers = queues.map(|queue| ask(&queue, 0, &sparse)).collect();
             return Some((Phase::Asked { position: 0, answers, bodies: Moved::Done }, Turn::Worked));
         }
@@ -370,31 +321,6 @@ impl Checkpointer {
     }
 }
 
-impl State {
-    /// Whether there is anything to look at again.
-    fn has_more(&self) -> bool {
-        self.newest_of_too_many().is_some() || self.sparse.has_new()
-    }
-
-    fn files_kept(&self) -> usize {
-        if self.disk_is_short || self.is_quiet { 0 } else { FILES_KEPT }
-    }
-
-    /// Looks whether a file has been sealed since the last look.
-    fn note_quiet(&mut self, now_ns: u64) {
-        let newest = self.sealed.back().copied();
-        if newest != self.newest.0 {
-            self.newest = (newest, now_ns);
-        }
-        self.is_quiet = newest.is_some() && now_ns.saturating_sub(self.newest.1) >= ns(QUIET_INTERVAL);
-    }
-
-    /// Where the newest sealed file ends, when there are more than are kept.
-    fn newest_of_too_many(&self) -> Option<u64> {
-        if self.sealed.len() > self.files_kept() { self.sealed.back().copied() } else { None }
-    }
-}
-
 impl Room {
     /// Whether enough of what is sealed is dead: half of it, or a fifth when room on the disk is worth more than work. Of small files it
     /// does not matter: they become fewer.
@@ -443,7 +369,7 @@ fn asked(services: &Services, position: u64, mut answers: Vec<Call<()>>, mut bod
     let free = Free {
         is_log_free: !do_queues_need && !do_bodies_need,
         departing,
-        pins: services.log_places.pins(files_below(services, position)),
+        pins: services.pins_of(files_below(services, position)),
     };
     (Phase::Syncing { position, goal: services.log.begin_sync(), free }, Turn::Worked)
 }
@@ -490,7 +416,7 @@ fn place_to_empty(services: &Services) -> u64 {
 
 /// What the queues that have blocks in kept files write when they leave one, besides what they have there.
 fn records_bytes(services: &Services) -> u64 {
-    let queues = services.log_places.queues();
+    let queues = services.queues_in_log();
     queues.iter().flatten().map(|queue| queue.checkpoint_bytes()).sum()
 }
 
@@ -534,10 +460,6 @@ fn files_below(services: &Services, position: u64) -> Vec<Range<u64>> {
     files
 }
 
-fn ns(duration: Duration) -> u64 {
-    duration.as_nanos().try_into().unwrap_or(u64::MAX)
-}
-
 /// While the log waits for room nothing can be written anew, but files may go that hold only what is settled: consumers make
 /// room that way. A queue needs nothing of them when it has no persistent message, or none before a record that is durable.
 fn drop_settled(services: &Services, position: u64) -> Result<usize, Duration> {
@@ -550,7 +472,7 @@ fn drop_settled(services: &Services, position: u64) -> Result<usize, Duration> {
     if !services.bodies.is_free_of(position, durable) || !is_every_queue_free {
         return Err(ROOM_RETRY_INTERVAL);
     }
-    let pins = services.log_places.pins(files_below(services, position));
+    let pins = services.pins_of(files_below(services, position));
     // What was settled last is not durable: after a crash a state record that refers to a file would still count.
     let stated_end = services.log_places.stated_end();
     let afterlife = |file: &Range<u64>| {
@@ -603,6 +525,7 @@ fn is_needed(queue: &Arc<Queue>, position: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkpointer::notes::State;
     use queues::LogRange;
 
     /// Files of 100 MB, all of whose bytes are needed, of which so many MB live.

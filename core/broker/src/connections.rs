@@ -9,10 +9,10 @@ use parking_lot::{Mutex, RwLock};
 use stdx::ConnectionId;
 
 use crate::access::{Principal, User};
+use crate::alarms::Woken;
 use crate::announcements::events::Announcer;
-use crate::broker::{Broker, OpenError};
-use crate::call::Call;
-use crate::clients::{ClientBusy, ClientClaim, Clients};
+use crate::clients::Clients;
+use crate::open_errors::OpenError;
 use crate::sessions::SessionInfo;
 use crate::stats::{ByProtocol, ConnectionTotals, NodeCounters, TrafficTotals};
 use crate::stream_listing::{StreamConsumer, StreamPublisher};
@@ -29,7 +29,7 @@ pub enum CloseReason {
     VhostDeleted(String),
     /// 320 `CONNECTION_FORCED - user 'u' is deleted` (B191).
     UserDeleted(String),
-    /// Another connection has claimed its name, see [`Broker::claim_client`]. Only connections that claimed one hear it.
+    /// Another connection has claimed its name, see [`crate::Broker::claim_client`]. Only connections that claimed one hear it.
     TakenOver,
 }
 
@@ -235,9 +235,9 @@ pub struct ChannelInfo {
 pub struct Connections {
     open: RwLock<HashMap<ConnectionId, Open>>,
     /// Open channels on all of them.
-    channels: Arc<AtomicU64>,
+    pub(crate) channels: Arc<AtomicU64>,
     /// Names that at most one of them may have.
-    clients: Arc<Clients>,
+    pub(crate) clients: Arc<Clients>,
     /// Why clients are sent away again as soon as they are connected; `None` while they may stay.
     sent_away: RwLock<Option<CloseReason>>,
 }
@@ -282,31 +282,6 @@ fn is_node_full(open: &HashMap<ConnectionId, Open>, node_max: Option<u64>) -> Re
     reached(open.len() as u64, node_max).map_or(Ok(()), |max| Err(OpenError::NodeLimit(max)))
 }
 
-impl Broker {
-    /// Claims a name in a vhost. The connection that holds it is closed with [`CloseReason::TakenOver`]; the call is answered when it has let go.
-    ///
-    /// # Errors
-    /// [`ClientBusy`]: one connection may wait, further ones have to come again.
-    pub fn claim_client(
-        &self,
-        vhost: &str,
-        name: &str,
-        control: Arc<dyn ConnectionControl>,
-    ) -> Result<(ClientClaim, Call<()>), ClientBusy> {
-        let close = move || control.close(CloseReason::TakenOver);
-        let (reply, call) = Call::pair();
-        let granted = Box::new(move || reply.send(()));
-        let claim = self.connections().clients.claim(vhost, name, Arc::new(close), granted)?;
-        Ok((claim, call))
-    }
-
-    /// Names that are held.
-    #[must_use]
-    pub fn client_count(&self) -> usize {
-        self.connections().clients.count()
-    }
-}
-
 impl Connections {
     /// Whether the node has room for one more.
     pub(crate) fn check_node(&self, node_max: Option<u64>) -> Result<(), OpenError> {
@@ -346,8 +321,8 @@ impl Connections {
         Ok(())
     }
 
-    /// See [`Broker::send_clients_away`].
-    fn send_away(&self, reason: Option<CloseReason>) {
+    /// See [`crate::Broker::send_clients_away`].
+    pub(crate) fn send_away(&self, reason: Option<CloseReason>) {
         // First: who is admitted from now on sees it, who was admitted before is among those that are closed.
         self.sent_away.write().clone_from(&reason);
         reason.into_iter().for_each(|reason| self.close_where(&reason, |_| true));
@@ -426,11 +401,6 @@ impl Connections {
         all
     }
 
-    /// Lets every connection look at what has changed.
-    pub(crate) fn wake_all(&self) {
-        self.open.read().values().for_each(|entry| entry.control.wake());
-    }
-
     /// Asks every connection for which `pick` holds to close.
     pub fn close_where(&self, reason: &CloseReason, pick: impl Fn(&ConnectionInfo) -> bool) {
         for (_, control) in self.all() {
@@ -438,6 +408,12 @@ impl Connections {
                 control.close(reason.clone());
             }
         }
+    }
+}
+
+impl Woken for Connections {
+    fn wake_all(&self) {
+        self.open.read().values().for_each(|entry| entry.control.wake());
     }
 }
 
@@ -452,12 +428,12 @@ pub enum ChannelRefused {
 
 /// A channel counts against the limits of its user and its node as long as this lives.
 pub struct ChannelPermit {
-    user: Arc<User>,
-    node: Arc<AtomicU64>,
-    connection: ConnectionId,
-    number: u16,
-    announcer: Arc<Announcer>,
-    counters: Arc<NodeCounters>,
+    pub(crate) user: Arc<User>,
+    pub(crate) node: Arc<AtomicU64>,
+    pub(crate) connection: ConnectionId,
+    pub(crate) number: u16,
+    pub(crate) announcer: Arc<Announcer>,
+    pub(crate) counters: Arc<NodeCounters>,
     /// Consumers on the channel, for the event of its end.
     pub consumers: u32,
 }
@@ -472,42 +448,16 @@ impl Drop for ChannelPermit {
 }
 
 /// Counts one more unless the bound is reached; then gives the bound.
-fn count_within(counter: &AtomicU64, bound: Option<u64>) -> Result<(), u64> {
+pub(crate) fn count_within(counter: &AtomicU64, bound: Option<u64>) -> Result<(), u64> {
     let max = bound.unwrap_or(u64::MAX);
     let one_more = |count| (count < max).then_some(count + 1);
     counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).map(|_| ()).map_err(|_| max)
 }
 
-impl Broker {
-    /// All clients are asked to close for this reason, also those that are in the middle of connecting and those that come later; with
-    /// `None` who comes may stay.
-    pub fn send_clients_away(&self, reason: Option<CloseReason>) {
-        self.connections().send_away(reason);
-    }
-
-    /// One more channel of a connection, if the limits of its user and of the node allow it (B38).
-    ///
-    /// # Errors
-    /// The limit that is reached.
-    pub fn open_channel(&self, principal: &Principal, number: u16) -> Result<ChannelPermit, ChannelRefused> {
-        let user = &principal.user;
-        let node = &self.connections().channels;
-        count_within(user.channels(), user.bound(Limits::CHANNELS_MAX)).map_err(ChannelRefused::UserLimit)?;
-        if let Err(max) = count_within(node, self.options().channels_max) {
-            user.channels().fetch_sub(1, Ordering::Relaxed);
-            return Err(ChannelRefused::NodeLimit(max));
-        }
-        let (announcer, counters) = (self.services().announcer.clone(), self.services().counters.clone());
-        counters.channels_created.count();
-        announcer.channel_created(principal, number);
-        let (user, node, connection) = (user.clone(), node.clone(), principal.connection);
-        Ok(ChannelPermit { user, node, connection, number, announcer, counters, consumers: 0 })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::broker::Broker;
     use crate::test_broker::connect;
 
     /// A connection that keeps why it was asked to close.

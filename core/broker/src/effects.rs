@@ -18,9 +18,9 @@ use crate::call::Reply;
 use crate::cell::gather::Gather;
 use crate::cell::{Attached, Event, GetReply, Queue};
 use crate::cluster::replicas::Shipped;
-use crate::control::queues::DeletedQueue;
+use crate::control::deleted::DeletedQueue;
 use crate::data::consume::ConsumerSink;
-use crate::data::dead_letter::DeadLetter;
+use crate::data::letter::DeadLetter;
 use crate::refused::Refused;
 use crate::stages::{Began, Stage};
 

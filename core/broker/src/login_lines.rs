@@ -4,9 +4,7 @@
 use parking_lot::Mutex;
 use platform::Monotonic;
 
-use crate::Broker;
 use crate::log_texts::{Line, Pace, Room};
-use crate::logins::name_within_bounds;
 
 /// Fifty at once, then one a second.
 const PACE: Pace = Pace { lines_max: 50, line_ms: 1_000 };
@@ -20,7 +18,7 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    const fn words(self) -> &'static str {
+    pub(crate) const fn words(self) -> &'static str {
         match self {
             Reason::NoSuchUser => "no such user",
             Reason::WrongPassword => "wrong password",
@@ -37,31 +35,10 @@ pub(crate) struct RefusalLines {
 }
 
 impl RefusalLines {
-    fn take(&self, reason: Reason, now: Monotonic) -> Line {
+    /// Whether one more may be written, and how.
+    pub(crate) fn take(&self, reason: Reason, now: Monotonic) -> Line {
         let room = if reason == Reason::NoSuchUser { &self.unknown } else { &self.known };
         room.lock().take(now.as_ms(), PACE)
-    }
-}
-
-impl Broker {
-    /// Writes a line about a refused login, unless there are too many.
-    pub(crate) fn log_refused_login(&self, user: &str, reason: Reason) {
-        let services = self.services();
-        let line = services.counters.refusal_lines.take(reason, services.clock.now());
-        let (user, why) = (name_within_bounds(user), reason.words());
-        match line {
-            Line::Written { unwritten: 0 } => tracing::warn!(user, "login refused: {why}"),
-            Line::Written { unwritten } => {
-                tracing::warn!(
-                    user,
-                    "login refused: {why}; {unwritten} more before it were not written here"
-                );
-            }
-            Line::LastForNow => tracing::warn!(
-                "logins are refused so often that not all of them are written here any more; /api/auth/attempts counts them"
-            ),
-            Line::Unwritten => {}
-        }
     }
 }
 

@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::Broker;
-use crate::announcements::sessions::LoginOutcome;
 use crate::stats::Tick;
 
 /// Sources that are told apart at most; logins from others are counted by protocol only.
@@ -142,6 +140,25 @@ impl Logins {
         }
     }
 
+    /// Logins count from 0 again, their sources too.
+    pub(crate) fn set_back(&self) {
+        for counted in &self.counted {
+            counted.succeeded.set_back();
+            counted.refused.set_back();
+        }
+        self.sources.lock().clear();
+    }
+
+    /// Begins or ends to record where logins come from.
+    pub(crate) fn record_sources(&self, recording: LoginRecording) {
+        self.records.store(recording == LoginRecording::On, Ordering::Relaxed);
+    }
+
+    /// Logins by where they came from.
+    pub(crate) fn sources(&self) -> Vec<(LoginSource, LoginTotals)> {
+        self.sources.lock().iter().map(|(source, totals)| (source.clone(), *totals)).collect()
+    }
+
     fn of(&self, protocol: LoginProtocol) -> &Counted {
         &self.counted[protocol as usize]
     }
@@ -158,39 +175,13 @@ pub(crate) fn name_within_bounds(name: &str) -> &str {
     &name[..name.floor_char_boundary(NAME_BYTES_MAX)]
 }
 
-impl Broker {
-    /// Somebody has tried to log in to the HTTP API; `user` is the name that was given, empty without one.
-    pub fn http_login_tried(&self, address: &str, user: &str, outcome: LoginOutcome) {
-        self.services().counters.logins.count(LoginProtocol::Http, address, user, outcome);
-    }
-
-    /// Logins over a protocol since the start, or since they were set back.
-    #[must_use]
-    pub fn logins(&self, protocol: LoginProtocol) -> LoginTotals {
-        self.services().counters.logins.now(protocol)
-    }
-
-    /// Logins count from 0 again, their sources too.
-    pub fn set_logins_back(&self) {
-        let logins = &self.services().counters.logins;
-        for counted in &logins.counted {
-            counted.succeeded.set_back();
-            counted.refused.set_back();
-        }
-        logins.sources.lock().clear();
-    }
-
-    /// Begins or ends to record where logins come from, until the node stops. Off at the start.
-    pub fn record_login_sources(&self, recording: LoginRecording) {
-        self.services().counters.logins.records.store(recording == LoginRecording::On, Ordering::Relaxed);
-    }
-
-    /// Logins by where they came from, of the times in which that was recorded; at most [`LOGIN_SOURCES_MAX`].
-    #[must_use]
-    pub fn login_sources(&self) -> Vec<(LoginSource, LoginTotals)> {
-        let sources = self.services().counters.logins.sources.lock();
-        sources.iter().map(|(source, totals)| (source.clone(), *totals)).collect()
-    }
+/// What came of a login.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoginOutcome {
+    /// The user is let in.
+    Succeeded,
+    /// User, password or address are wrong.
+    Refused,
 }
 
 #[cfg(test)]

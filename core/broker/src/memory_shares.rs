@@ -5,6 +5,8 @@
 //! nothing for queues that are short. Whoever joins has the next few of the others look at their share, so that all have
 //! shrunk by the time there are a quarter more of them, and no disk is asked to take half of the memory at once.
 
+mod holding;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -12,11 +14,6 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use stdx::QueueId;
-
-use queues::Machine;
-
-use crate::cell::{CellState, Event, Queue};
-use crate::services::Services;
 
 /// A queue that has more bytes of messages in memory than these is a holder, until it has fewer than half of them. The smallest
 /// share, too: about one block.
@@ -47,13 +44,22 @@ pub(crate) struct MemoryShares {
     holders: Mutex<Holders>,
 }
 
+/// A queue that holds more than a block.
+pub(crate) trait Holder: Send + Sync {
+    /// Bytes of its messages that it keeps in memory, at most, however large its share is.
+    fn memory_bytes_max(&self) -> usize;
+
+    /// Has it give up what is beyond its share; on another thread.
+    fn look_at_share(self: Arc<Self>);
+}
+
 struct Holders {
     /// What all may hold together, bytes; `u64::MAX` until it is known.
     budget_bytes: u64,
     /// The memory threshold was exceeded, and what is used is not much below it.
     is_short: bool,
     /// In an order that does not change, so that everybody's turn comes.
-    by_id: BTreeMap<QueueId, Weak<Queue>>,
+    by_id: BTreeMap<QueueId, Weak<dyn Holder>>,
     /// Who looks at its share next.
     next: QueueId,
 }
@@ -86,9 +92,9 @@ impl Holders {
     }
 
     /// The next few in turn.
-    fn next_few(&mut self) -> SmallVec<[Arc<Queue>; TRIMMED_PER_JOIN]> {
+    fn next_few(&mut self) -> SmallVec<[Arc<dyn Holder>; TRIMMED_PER_JOIN]> {
         let in_turn = self.by_id.range(self.next..).chain(self.by_id.range(..self.next));
-        let few: SmallVec<[(QueueId, Arc<Queue>); TRIMMED_PER_JOIN]> = in_turn
+        let few: SmallVec<[(QueueId, Arc<dyn Holder>); TRIMMED_PER_JOIN]> = in_turn
             .take(TRIMMED_PER_JOIN)
             .filter_map(|(id, queue)| queue.upgrade().map(|queue| (*id, queue)))
             .collect();
@@ -119,16 +125,16 @@ impl MemoryShares {
     }
 
     /// A queue has become a holder. Others give up what is more than their share now, later and on another thread.
-    pub(crate) fn join(&self, queue: &Arc<Queue>) {
+    pub(crate) fn join(&self, id: QueueId, queue: &Arc<dyn Holder>) {
         let few = {
             let mut holders = self.holders.lock();
-            holders.by_id.insert(queue.id, Arc::downgrade(queue));
+            holders.by_id.insert(id, Arc::downgrade(queue));
             let share_bytes = holders.share_bytes();
             self.share_bytes.store(share_bytes, Ordering::Relaxed);
             // While shares are larger than what a queue keeps anyway, nobody has more.
-            if share_bytes > queue.config().memory_bytes_max { SmallVec::new() } else { holders.next_few() }
+            if share_bytes > queue.memory_bytes_max() { SmallVec::new() } else { holders.next_few() }
         };
-        few.into_iter().for_each(|queue| queue.submit_later(Event::ShareMemory));
+        few.into_iter().for_each(|queue| queue.look_at_share());
     }
 
     /// A queue is no holder any more, or gone.
@@ -144,7 +150,7 @@ impl MemoryShares {
     pub(crate) fn set_limit(&self, limit_bytes: u64) {
         let budget_bytes = limit_bytes / PART_OF_LIMIT;
         self.buffer_bytes_max.store((limit_bytes / BUFFER_PART).max(BUFFER_BYTES_MIN), Ordering::Relaxed);
-        let all: Vec<Arc<Queue>> = {
+        let all: Vec<Arc<dyn Holder>> = {
             let mut holders = self.holders.lock();
             let was = std::mem::replace(&mut holders.budget_bytes, budget_bytes);
             self.share_bytes.store(holders.share_bytes(), Ordering::Relaxed);
@@ -153,7 +159,7 @@ impl MemoryShares {
             }
             holders.by_id.values().filter_map(Weak::upgrade).collect()
         };
-        all.into_iter().for_each(|queue| queue.submit_later(Event::ShareMemory));
+        all.into_iter().for_each(|queue| queue.look_at_share());
     }
 
     /// The node uses so much of what it may, bytes. Once that is exceeded shares are small, until an eighth is free again.
@@ -165,53 +171,12 @@ impl MemoryShares {
     }
 }
 
-impl Services {
-    /// While the node is short of memory all queues give up what they can, also those that are too short to be holders: of very many
-    /// short ones together, each with a message or two, nobody else would know. Whether any was asked to.
-    pub(crate) fn relieve_queues(&self) -> bool {
-        let mut is_any_asked = false;
-        if self.memory_shares().bytes() > SHORT_SHARE_BYTES {
-            return false;
-        }
-        let held_bytes = |queue: &Queue| Some(queue.state.try_lock()?.used()?.machine.resident_bytes());
-        for queue in self.all_queues() {
-            if held_bytes(&queue).is_some_and(|bytes| bytes > SHORT_SHARE_BYTES) {
-                queue.submit(Event::ShareMemory);
-                is_any_asked = true;
-            }
-        }
-        is_any_asked
-    }
-}
-
-impl Queue {
-    /// Joins the holders, or leaves them, by what the machine holds after a turn.
-    pub(crate) fn note_held_bytes(self: &Arc<Self>, state: &mut CellState) {
-        let is_holder = MemoryShares::is_holder(state.machine.resident_bytes(), state.is_holder);
-        if is_holder == state.is_holder {
-            return;
-        }
-        state.is_holder = is_holder;
-        if is_holder {
-            self.services().memory_shares().join(self);
-        } else {
-            self.services().memory_shares().leave(self.id);
-        }
-    }
-
-    /// As [`Self::note_held_bytes`], of a queue that was just read back from log and segments.
-    pub(crate) fn note_held_at_start(self: &Arc<Self>) {
-        if let Some(state) = self.state.lock().used_mut() {
-            self.note_held_bytes(state);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use message::Table;
 
     use super::*;
+    use crate::cell::Queue;
     use crate::data::publish::{Incoming, PublishChannel, Publisher};
     use crate::driven::{Driven, Engine};
     use crate::{Broker, MemoryLimit, Principal, QueueDeclare, test_broker};
@@ -223,7 +188,7 @@ mod tests {
         shares.set_limit(64 << 20);
         assert_eq!(shares.bytes(), 16 << 20);
         for number in 0..8 {
-            shares.holders.lock().by_id.insert(QueueId(number), Weak::new());
+            shares.holders.lock().by_id.insert(QueueId(number), Weak::<Queue>::new());
         }
         shares.set_limit(32 << 20);
         assert_eq!(shares.bytes(), 1 << 20);

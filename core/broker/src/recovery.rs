@@ -11,26 +11,22 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use commitlog::{
-    DataDir, DataDirError, DataDirLock, Log, LogError, LogOptions, LogWriter, Recovered, SegmentError,
-    Segments, SyncPolicy,
-};
+use commitlog::{Log, LogError, LogOptions, LogWriter, Recovered, SegmentError, Segments, SyncPolicy};
 use metadata::{ExchangeRecord, FIRST_NODE, VhostMetadata};
 use parking_lot::{Mutex, RwLock};
-use platform::Disk;
 use queues::{RecordKind, Recovering};
 use routing::{Duty, ExchangeType};
 use stdx::QueueId;
 
-use crate::actor::on_behalf_of;
-use crate::alarms::{Alarms, Sources};
-use crate::announcements::events::{Announcer, INTERNAL};
+use crate::actor::{INTERNAL, on_behalf_of};
+use crate::alarms::{Alarms, Sources, Woken};
+use crate::announcements::events::Announcer;
 use crate::announcements::outlet::THREAD_NAME;
-use crate::bodies::{self, Bodies, BodiesFound};
-use crate::broker::{Broker, Inner, StartError};
+use crate::bodies::{Bodies, BodiesFound};
+use crate::broker::{Broker, Inner};
 use crate::call::{Call, Commit};
 use crate::cell::Queue;
-use crate::checkpointer::Checkpointer;
+use crate::checkpointer::notes::Checkpointer;
 use crate::cluster::Cluster;
 use crate::connections::{ConnectionIds, Connections};
 use crate::control::committing::Committing;
@@ -40,13 +36,17 @@ use crate::control::proposals::Proposals;
 use crate::control::users::new_vhost_metadata;
 use crate::control::writer::Writer;
 use crate::driven::Driver;
+use crate::folder_lock::lock_folder;
 use crate::foundation::Foundation;
-use crate::log_places::Pins;
+use crate::log_places::pins::Pins;
+use crate::open_errors::StartError;
 use crate::options::BrokerOptions;
 use crate::refused::Refused;
-use crate::seen_files::{self, SeenFiles};
-use crate::services::{Motion, Parts};
+use crate::seen_files::SeenFiles;
+use crate::services::motion::Motion;
+use crate::services::{ControlPlane, Parts};
 use crate::streams::Streams;
+use crate::{bodies, seen_files};
 
 /// A recovered broker in which nothing moves yet.
 struct Opened {
@@ -69,7 +69,7 @@ pub(crate) fn open(
     broker.0.writer.lock().start(metadata_log).map_err(StartError::storage)?;
     start_threads(&broker.0).map_err(StartError::storage)?;
     if let Some(cluster) = cluster {
-        cluster.attach(Arc::downgrade(&broker.0));
+        cluster.attach(&broker.0);
     }
     if !is_known {
         created(create_defaults(&broker).map(Call::wait))?;
@@ -155,10 +155,12 @@ fn recover(
         deletions: Arc::default(),
         long_changes: LongChanges::default(),
         connection_ids: ConnectionIds::new(own_node, life),
+        cluster: cluster.cloned(),
         threads: Mutex::default(),
         lock: Mutex::new(lock),
     });
-    let is_first = inner.services.control.set(Arc::downgrade(&inner)).is_ok();
+    let control: Arc<dyn ControlPlane> = inner.clone();
+    let is_first = inner.services.control.set(Arc::downgrade(&control)).is_ok();
     assert!(is_first, "services belong to one broker");
     bring_up_queues(&inner, contents, &lost);
     Ok(Opened { broker: Broker(inner), metadata_log, message_log, is_known })
@@ -208,7 +210,7 @@ fn alarms(
         room: foundation.sizes.room,
     };
     let limits = (options.memory_limit, options.disk_limit);
-    let told = (connections.clone(), announcer.clone());
+    let told: (Arc<dyn Woken>, _) = (connections.clone(), announcer.clone());
     Arc::new(Alarms::new(limits, sources, told, checkpointer.clone()))
 }
 
@@ -250,13 +252,6 @@ fn open_log(
     let sync = if options.fsync { SyncPolicy::Fsync } else { SyncPolicy::Os };
     let log_options = LogOptions { sync, ..foundation.sizes.log_options() };
     Log::open_driven(foundation.disk.clone(), dir, log_options)
-}
-
-pub(crate) fn lock_folder(disk: &dyn Disk, data_dir: &Path) -> Result<DataDirLock, StartError> {
-    DataDir::lock(disk, data_dir, std::process::id()).map_err(|error| match error {
-        DataDirError::AlreadyRunning { .. } => StartError::InUse(error.to_string()),
-        DataDirError::Io(_) => StartError::storage(error),
-    })
 }
 
 /// Whether messages wait at the exchange, in a queue of its own.
@@ -390,7 +385,7 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
     let (weak, deletions) = (Arc::downgrade(inner), inner.deletions.clone());
     let deleting = platform::thread::spawn_or_abort("deletions", move || {
         while let (Some(deletion), Some(inner)) = (deletions.next(), weak.upgrade()) {
-            deletion.perform(&inner);
+            deletion.perform(&inner, &inner.long_changes);
         }
     })?;
     let services = inner.services.clone();
@@ -399,7 +394,7 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
     })?;
     let services = inner.services.clone();
     let seen_files = platform::thread::spawn_or_abort("seen-files", move || {
-        services.seen_files.run(&services);
+        services.seen_files.run(&services.log);
     })?;
     let services = inner.services.clone();
     let alarms = platform::thread::spawn_or_abort("alarms", move || {

@@ -11,11 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use commitlog::{Position, SnapshotError, read_latest_snapshot, write_snapshot};
+use commitlog::{Log, Position, SnapshotError, read_latest_snapshot, write_snapshot};
 use parking_lot::{Condvar, Mutex};
 use platform::Disk;
-
-use crate::services::Services;
 
 /// How often changed memories are copied at most.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -137,21 +135,21 @@ impl SeenFiles {
     }
 
     /// The thread's life.
-    pub(crate) fn run(&self, services: &Services) {
+    pub(crate) fn run(&self, log: &Log) {
         let mut pause = INTERVAL;
         while !self.pause(pause) {
             let begin = Instant::now();
-            self.write_copies(services);
+            self.write_copies(log);
             self.copy_changed();
             pause = INTERVAL.max(begin.elapsed() * PAUSE_FACTOR);
         }
-        self.write_changed(services);
+        self.write_changed(log);
     }
 
     /// At the end, when no connection is left and what was seen was handed over: writes all that is new.
-    pub(crate) fn write_changed(&self, services: &Services) {
+    pub(crate) fn write_changed(&self, log: &Log) {
         self.copy_changed();
-        self.write_copies(services);
+        self.write_copies(log);
     }
 
     /// Waits, removing what belongs to deleted exchanges; true when the thread is to end.
@@ -179,7 +177,7 @@ impl SeenFiles {
         }
     }
 
-    fn write_copies(&self, services: &Services) {
+    fn write_copies(&self, log: &Log) {
         let mut copies = Vec::new();
         for (id, kept) in &mut self.0.state.lock().kept {
             if let Some(copy) = kept.copy.take() {
@@ -187,7 +185,7 @@ impl SeenFiles {
                 copies.push((*id, kept.number, kept.memory.fingerprint(), copy));
             }
         }
-        if copies.is_empty() || services.log.sync_barrier().is_err() {
+        if copies.is_empty() || log.sync_barrier().is_err() {
             return;
         }
         for (id, number, fingerprint, copy) in copies {

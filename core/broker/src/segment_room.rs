@@ -4,21 +4,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use queues::{Machine, Store};
-
-use crate::cell::{CellState, Queue};
-
 /// The node's counts.
 #[derive(Debug, Default)]
 pub(crate) struct SegmentTotals {
-    live_bytes: AtomicU64,
-    dead_bytes: AtomicU64,
+    pub(crate) live_bytes: AtomicU64,
+    pub(crate) dead_bytes: AtomicU64,
 }
 
 /// What of a queue is in the node's counts. Leaves them when it is dropped.
 pub(crate) struct CountedRoom {
-    totals: Arc<SegmentTotals>,
-    counted: (u64, u64),
+    pub(crate) totals: Arc<SegmentTotals>,
+    pub(crate) counted: (u64, u64),
 }
 
 impl SegmentTotals {
@@ -34,7 +30,7 @@ impl SegmentTotals {
 }
 
 impl CountedRoom {
-    fn count(&mut self, now: (u64, u64)) {
+    pub(crate) fn count(&mut self, now: (u64, u64)) {
         let before = std::mem::replace(&mut self.counted, now);
         // Differences wrap: the sums are right.
         let change = |sum: &AtomicU64, before: u64, now: u64| {
@@ -50,32 +46,6 @@ impl CountedRoom {
 impl Drop for CountedRoom {
     fn drop(&mut self) {
         self.count((0, 0));
-    }
-}
-
-impl Queue {
-    /// Counts what the machine has in segments after a turn.
-    #[inline]
-    pub(crate) fn count_segment_room(&self, state: &mut CellState) {
-        let now = state.machine.store().map_or((0, 0), Store::segment_bytes);
-        if state.room.as_ref().map_or((0, 0), |room| room.counted) != now {
-            self.recount_segment_room(state, now);
-        }
-    }
-
-    fn recount_segment_room(&self, state: &mut CellState, now: (u64, u64)) {
-        let new = || CountedRoom { totals: self.services().segment_totals.clone(), counted: (0, 0) };
-        state.room.get_or_insert_with(new).count(now);
-    }
-
-    /// The same of a queue that was just read back from log and segments; it is to be looked at if some of that is dead.
-    pub(crate) fn count_segment_room_at_start(self: &Arc<Self>) {
-        let mut kept = self.state.lock();
-        let Some(state) = kept.used_mut() else { return };
-        self.count_segment_room(state);
-        if state.machine.store().is_some_and(|store| store.segment_bytes().1 > 0) {
-            self.services().checkpointer.may_be_sparse(self);
-        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! What queue cells share: the log, segments, confirms waiting for the disk, timers, the background thread.
 
+mod body_node;
+pub(crate) mod load;
 mod log_waiters;
+pub(crate) mod motion;
 mod parts;
 mod segment_answers;
 
@@ -8,27 +11,28 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use commitlog::{LentBytes, Log, Position, SegmentIo};
-use parking_lot::Mutex;
+use log_waiters::LogWaiters;
+use parking_lot::{Mutex, RwLock};
 use platform::{Caching, Clock, Random};
 use queues::{BlockBytes, BlockPlace, BlockToken, BodyBytes, Gone, HeldBody, Holes, RecordKind};
-use stdx::QueueId;
+use stdx::{ConnectionId, QueueId};
 
 use crate::alarms::{Alarms, Raised};
 use crate::announcements::events::Announcer;
 use crate::background::{Background, Job};
-use crate::bodies::{self, Bodies};
-use crate::broker::{ControlPlane, Inner, ParameterWatch};
+use crate::bodies;
+use crate::bodies::Bodies;
 use crate::call::{Call, Reply};
-use crate::cell::Queue;
-use crate::cell::place::Configs;
-use crate::checkpointer::Checkpointer;
-use crate::cluster::Cluster;
-use crate::control::queues::DeletedQueue;
+use crate::cell::configs::Configs;
+use crate::cell::{Event, Queue};
+use crate::checkpointer::notes::Checkpointer;
+use crate::cluster::Surroundings;
+use crate::control::deleted::DeletedQueue;
 use crate::data::batch::BatchConfirms;
 use crate::data::confirms::{ConfirmRange, ConfirmSink};
 use crate::log_places::LogPlaces;
@@ -36,12 +40,13 @@ use crate::memory_shares::MemoryShares;
 use crate::refused::Refused;
 use crate::seen_files::SeenFiles;
 use crate::segment_room::SegmentTotals;
+use crate::services::load::Load;
+use crate::services::motion::Motion;
 use crate::stages::Stages;
 use crate::stats::NodeCounters;
 use crate::streams::Streams;
-use log_waiters::LogWaiters;
+
 pub(crate) use parts::Parts;
-use segment_answers::{QueuesById, SegmentAnswers};
 
 /// How long a node that stops waits for dead letters on their way.
 const LETTERS_WAIT_MAX_MS: u32 = 3000;
@@ -53,15 +58,19 @@ const LIGHT_BYTES_MAX: u64 = 16 << 20;
 /// On a full disk so much may wait to be written before consumers are not heard either: no more than memory is for.
 const FULL_WAITING_BYTES_MAX: u64 = 128 << 20;
 
-/// How much log and segments have to store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Load {
-    /// Anything may be brought.
-    Light,
-    /// What can wait does, see [`LIGHT_BYTES_MAX`].
-    Heavy,
-    /// Publishers wait.
-    Full,
+/// What queues ask of the control plane.
+pub(crate) trait ControlPlane: Send + Sync {
+    /// A cell has agreed to its deletion with so many ready messages: the metadata follow, then the answer.
+    fn queue_deleted(
+        &self,
+        queue: &Arc<Queue>,
+        ready: u64,
+        reply: Reply<Result<DeletedQueue, Refused>>,
+        by: Box<str>,
+    );
+
+    /// The name of an open connection of this node, and its user.
+    fn name_and_user(&self, connection: ConnectionId) -> Option<(Arc<str>, Box<str>)>;
 }
 
 /// Shared by all cells of a broker.
@@ -98,8 +107,9 @@ pub(crate) struct Services {
     pub(crate) seen_files: SeenFiles,
     /// There is or was a queue that drops duplicates.
     pub(crate) has_unique_queues: AtomicBool,
-    pub(crate) control: ControlPlane,
-    pub(crate) parameter_watch: ParameterWatch,
+    pub(crate) control: OnceLock<Weak<dyn ControlPlane>>,
+    /// Who is told that runtime parameters have changed.
+    pub(crate) parameter_watch: OnceLock<Box<dyn Fn() + Send + Sync>>,
     pub(crate) announcer: Arc<Announcer>,
     pub(crate) counters: Arc<NodeCounters>,
     /// See [`crate::BrokerOptions::stall_ms`].
@@ -112,18 +122,9 @@ pub(crate) struct Services {
     /// Who does what need not be waited for.
     pub(crate) motion: Motion,
     /// Of a node that is a member of one.
-    pub(crate) cluster: Option<Cluster>,
+    pub(crate) cluster: Option<Arc<dyn Surroundings>>,
     /// This node's number in its cluster; the first one's on a node alone.
     pub(crate) own_node: u16,
-}
-
-/// Who does what need not be waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Motion {
-    /// Threads of the broker's own.
-    Threads,
-    /// Whoever drives it, step by step.
-    Steps,
 }
 
 impl Services {
@@ -439,10 +440,9 @@ impl Services {
         reply: Reply<Result<DeletedQueue, Refused>>,
         by: Box<str>,
     ) {
-        let Some(control) = self.control.get().and_then(Weak::upgrade) else { return };
-        let (counted, queue) = (queue.clone(), queue.clone());
-        let bindings = move |control: &Inner| control.binding_count_to(&counted);
-        control.delete_in_turn(bindings, move |control| control.finish_delete(&queue, ready, reply, &by));
+        if let Some(control) = self.control.get().and_then(Weak::upgrade) {
+            control.queue_deleted(queue, ready, reply, by);
+        }
     }
 
     /// Random bytes, for names and salts.
@@ -496,6 +496,45 @@ impl ConfirmSink for UnneededSegment {
     fn confirmed(&self, range: ConfirmRange) {
         if range.rejected.is_empty() {
             self.background.submit(Job::DeleteSegment(self.queue, self.segment));
+        }
+    }
+}
+
+/// Queues by id: where answers of the disk find them.
+#[derive(Clone, Default)]
+pub(crate) struct QueuesById(Arc<RwLock<HashMap<QueueId, Weak<Queue>, foldhash::fast::RandomState>>>);
+
+impl QueuesById {
+    /// A queue that can be found from now on, as long as somebody else holds it.
+    pub(super) fn add(&self, queue: &Arc<Queue>) {
+        self.0.write().insert(queue.id, Arc::downgrade(queue));
+    }
+
+    pub(super) fn remove(&self, queue: QueueId) {
+        self.0.write().remove(&queue);
+    }
+
+    /// One of them.
+    pub(super) fn get(&self, queue: QueueId) -> Option<Arc<Queue>> {
+        self.0.read().get(&queue).and_then(Weak::upgrade)
+    }
+
+    /// All that exist, in the order of their ids.
+    pub(super) fn all(&self) -> Vec<Arc<Queue>> {
+        let mut all: Vec<_> = self.0.read().values().filter_map(Weak::upgrade).collect();
+        all.sort_unstable_by_key(|queue| queue.id);
+        all
+    }
+
+    /// A figure of all that exist.
+    pub(super) fn sum(&self, of: impl Fn(&Queue) -> u64) -> u64 {
+        let all: Vec<_> = self.0.read().values().filter_map(Weak::upgrade).collect();
+        all.iter().map(|queue| of(queue)).sum()
+    }
+
+    pub(crate) fn submit(&self, stream: u64, event: Event) {
+        if let Some(queue) = self.get(QueueId(stream)) {
+            queue.submit(event);
         }
     }
 }

@@ -11,8 +11,6 @@ use platform::Clock;
 use stdx::Histogram;
 use stdx::histogram::Snapshot;
 
-use crate::Broker;
-
 /// A part of a message's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
@@ -203,13 +201,6 @@ impl Stages {
             }
         }
         all
-    }
-}
-
-impl Broker {
-    /// Where the time of messages goes.
-    pub fn stages(&self) -> &Arc<Stages> {
-        &self.services().stages
     }
 }
 

@@ -8,20 +8,15 @@
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use queues::{DeadReason, DeliveryTotals, Machine, QueueGlance, QueueTotals};
+use queues::{DeadReason, DeliveryTotals, QueueTotals};
 use stdx::ConnectionId;
 
-use crate::Broker;
-use crate::cell::Queue;
-use crate::cell::crash::Condition;
 use crate::connection_lines::ConnectionLines;
 use crate::login_lines::RefusalLines;
 use crate::logins::Logins;
-use crate::vhost::Vhost;
 
 /// What one channel, connection or vhost, or the node, has done with messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -221,7 +216,7 @@ impl MessageSizes {
         place.bytes.fetch_add(sizes.bytes, Ordering::Relaxed);
     }
 
-    fn now(&self) -> Sizes {
+    pub(crate) fn now(&self) -> Sizes {
         let mut sum = Sizes::default();
         for place in &self.0 {
             sum.bytes += place.bytes.load(Ordering::Relaxed);
@@ -280,92 +275,6 @@ impl PublishCounters {
             dropped: now(&self.dropped),
             ..TrafficTotals::default()
         }
-    }
-}
-
-impl Broker {
-    /// Everything all connections have done since the start, closed ones included. Costs a lock per open connection.
-    #[must_use]
-    pub fn traffic(&self) -> ConnectionTotals {
-        let mut sum = ConnectionTotals::default();
-        self.traffic_by_protocol().values().for_each(|totals| sum += totals);
-        sum
-    }
-
-    /// As [`Broker::traffic`], by protocol; those that nobody has used are left out.
-    #[must_use]
-    pub fn traffic_by_protocol(&self) -> ByProtocol {
-        self.connections().totals_by_protocol(&self.services().counters.connections_gone)
-    }
-
-    /// As [`Broker::traffic`], of one vhost, since it was made or the node started.
-    #[must_use]
-    pub fn vhost_traffic(&self, vhost: &Arc<Vhost>) -> ConnectionTotals {
-        self.connections().totals(&vhost.connections_gone, |of| Arc::ptr_eq(of, vhost))
-    }
-
-    /// What has come and gone since the start.
-    #[must_use]
-    pub fn churn(&self) -> ChurnTotals {
-        let counters = &self.services().counters;
-        ChurnTotals {
-            connections_created: counters.connections_created.now(),
-            connections_closed: counters.connections_closed.now(),
-            channels_created: counters.channels_created.now(),
-            channels_closed: counters.channels_closed.now(),
-            queues_declared: counters.queues_declared.now(),
-            queues_created: counters.queues_created.now(),
-            queues_deleted: counters.queues_deleted.now(),
-        }
-    }
-
-    /// Dead letters sent since the start. What died elsewhere stands in [`QueueTotals`] only.
-    #[must_use]
-    pub fn dead_lettered(&self) -> DeadLetterTotals {
-        let counters = &self.services().counters;
-        DeadLetterTotals {
-            expired: counters.expired_sent.load(Ordering::Relaxed),
-            rejected: counters.rejected_sent.load(Ordering::Relaxed),
-            dropped: counters.dropped_sent.load(Ordering::Relaxed),
-            failed: counters.failed_sent.load(Ordering::Relaxed),
-        }
-    }
-
-    /// Sizes of all messages that publishers brought since the start.
-    #[must_use]
-    pub fn message_sizes(&self) -> Sizes {
-        self.services().counters.message_sizes.now()
-    }
-
-    /// What queues that exist no more have counted. Whoever sums the queues of the node adds this.
-    #[must_use]
-    pub fn deleted_queue_totals(&self) -> QueueTotals {
-        *self.services().counters.queues_gone.lock()
-    }
-
-    /// Sums over all queues of the node, and what deleted ones have counted. Costs two locks per queue.
-    #[must_use]
-    pub fn queue_sums(&self) -> QueueGlance {
-        let mut sums = QueueGlance { totals: self.deleted_queue_totals(), ..QueueGlance::default() };
-        for vhost in self.vhosts() {
-            vhost.queues().iter().for_each(|queue| sums.add(&queue.glance()));
-        }
-        sums
-    }
-}
-
-impl Queue {
-    /// What lists of many queues show, read without an answer to wait for: under a microsecond, unless somebody runs the
-    /// queue now; then after the batch it is at. Zeros if the queue is deleted or out of service.
-    #[must_use]
-    pub fn glance(self: &Arc<Self>) -> QueueGlance {
-        if self.condition() != Condition::Running {
-            return QueueGlance::default();
-        }
-        let mut glance = self.read_used(|machine, now_ms| machine.glance(now_ms)).unwrap_or_default();
-        // Without what is known of messages on disk, for which all of them would have to be looked at.
-        glance.memory_bytes += self.fixed_bytes() as u64;
-        glance
     }
 }
 

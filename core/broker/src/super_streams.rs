@@ -9,11 +9,12 @@ use metadata::Destination;
 use queues::Kind;
 
 use crate::Broker;
-use crate::access::{Permission, Principal};
+use crate::access::Principal;
 use crate::cell::QueueRef;
 use crate::control::bindings::{BindRequest, DestinationName};
 use crate::control::exchanges::ExchangeDeclare;
 use crate::control::queues::QueueDeclare;
+use crate::permission::Permission;
 use crate::refused::Refused;
 use crate::streams::Groups;
 use crate::vhost::Vhost;

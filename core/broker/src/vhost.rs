@@ -5,14 +5,13 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use message::{Facts, MessageView, Properties};
 use metadata::Limits;
 use parking_lot::{Mutex, RwLock};
 use platform::profile::NameId;
-
-use message::{Facts, MessageView, Properties};
 use routing::{Duty, Exchange, RoutesBy, Scratch};
 
-use crate::announcements::trace::TraceSwitch;
+use crate::announcements::trace_switch::TraceSwitch;
 use crate::cell::place::Place;
 use crate::cell::{Queue, QueueRef};
 use crate::data::recent::RecentMessages;

@@ -28,7 +28,8 @@ fn world() -> World {
         room: RoomSizes::default(),
     };
     let limits = (MemoryLimit::Fraction(0.6), DiskLimit::Bytes(50_000_000));
-    let alarms = Alarms::new(limits, sources, (Arc::default(), Announcer::silent()), Checkpointer::default());
+    let alarms =
+        Alarms::new(limits, sources, (Arc::new(Nobody), Announcer::silent()), Checkpointer::default());
     World { memory, clock, disk, alarms }
 }
 
@@ -202,7 +203,7 @@ fn a_life_that_begins_on_a_full_disk_knows_it() {
         room: RoomSizes::default(),
     };
     let limits = (MemoryLimit::Fraction(0.6), DiskLimit::Bytes(0));
-    let next = Alarms::new(limits, sources, (Arc::default(), Announcer::silent()), Checkpointer::default());
+    let next = Alarms::new(limits, sources, (Arc::new(Nobody), Announcer::silent()), Checkpointer::default());
     next.make_room_to_start();
     assert_eq!(next.raised(), Raised::DISK.with(Raised::DISK_FULL));
     assert!(next.check_durable().is_ok(), "what is declared with the start is");
@@ -229,7 +230,8 @@ fn what_cannot_be_measured_raises_nothing() {
         room: RoomSizes::default(),
     };
     let limits = (MemoryLimit::Fraction(0.6), DiskLimit::Bytes(1));
-    let alarms = Alarms::new(limits, sources, (Arc::default(), Announcer::silent()), Checkpointer::default());
+    let alarms =
+        Alarms::new(limits, sources, (Arc::new(Nobody), Announcer::silent()), Checkpointer::default());
     alarms.look();
     assert_eq!(alarms.raised(), Raised::default());
 }

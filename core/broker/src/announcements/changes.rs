@@ -8,7 +8,8 @@ use metadata::{
 
 use super::before::{Before, Ending};
 use super::erlang;
-use super::events::{Announcer, Headers, INTERNAL};
+use super::events::{Announcer, Headers};
+use crate::actor::INTERNAL;
 
 /// A command that was applied, and what came of it.
 #[derive(Clone, Copy)]

@@ -7,24 +7,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use message::{ArrayBuf, PropertiesBuf, Table, TableBuf, Value};
-use metadata::{Arguments, Command, DeclareExchange};
 use platform::Clock;
 use stdx::ConnectionId;
 
-use super::log::LOG_EXCHANGE;
-use super::outlet::{Announcement, Outlet};
-use super::tap::{Tap, Told};
-use crate::refused::Refused;
-use crate::{Broker, BrokerOptions};
+use crate::BrokerOptions;
+use crate::announcements::outlet::{Announcement, Outlet};
+use crate::announcements::tap::Tap;
 
 /// The exchange of events.
 pub(crate) const EVENT_EXCHANGE: &[u8] = b"amq.rabbitmq.event";
-
-/// Whoever changes something by a tool, in RabbitMQ's words.
-pub(crate) const CLI: &str = "rmq-cli";
-
-/// What changes by itself, in RabbitMQ's words.
-pub(crate) const INTERNAL: &str = "rmq-internal";
 
 /// Where an exchange of the broker's own is, if it is wanted, and how many bindings lead away from it.
 pub(crate) struct Audience {
@@ -64,10 +55,10 @@ pub(crate) struct Announcer {
     pub(crate) node: Box<str>,
     events: Audience,
     /// Those who ask for events by a tool.
-    tap: Tap,
+    pub(crate) tap: Tap,
     pub(crate) logs: Audience,
     /// What reads the values of runtime parameters.
-    parameters: OnceLock<ReadParameter>,
+    pub(crate) parameters: OnceLock<ReadParameter>,
     clock: Arc<dyn Clock>,
 }
 
@@ -177,77 +168,6 @@ impl Announcer {
     }
 }
 
-impl Broker {
-    /// Declares the exchange of events as RabbitMQ's plugin does, if events are wanted and their vhost exists; for the start,
-    /// once all vhosts are there. Waits until it is durable.
-    ///
-    /// # Errors
-    /// Why it cannot be declared: storage has failed, or there is another exchange of that name.
-    pub fn declare_event_exchange(&self) -> Result<(), Refused> {
-        match &self.options().event_exchange_vhost {
-            Some(vhost) => self.declare_own(vhost, EVENT_EXCHANGE),
-            None => Ok(()),
-        }
-    }
-
-    /// Exchanges of events or log lines with bindings, in which the broker says nothing: an earlier start did, as it was configured
-    /// then. What is bound to them waits for nothing.
-    #[must_use]
-    pub fn silent_exchanges(&self) -> Vec<SilentExchange> {
-        let options = self.options();
-        let own = [
-            (EVENT_EXCHANGE, options.event_exchange_vhost.as_deref(), "warren.event_exchange"),
-            (LOG_EXCHANGE, options.log_exchange_vhost.as_deref(), "log.exchange"),
-        ];
-        self.read_metadata(|state| {
-            let of_vhost = |vhost: &metadata::Vhost| {
-                own.map(|(exchange, spoken_in, key)| {
-                    let name = String::from_utf8_lossy(vhost.name());
-                    let bindings = vhost.binding_count_from(exchange);
-                    let exchange = String::from_utf8_lossy(exchange);
-                    (bindings > 0 && spoken_in != Some(&*name)).then(|| SilentExchange {
-                        vhost: name.into_owned(),
-                        exchange: exchange.into_owned(),
-                        bindings,
-                        key,
-                    })
-                })
-            };
-            state.vhosts().flat_map(of_vhost).flatten().collect()
-        })
-    }
-
-    /// What has happened behind an event's number, at most the last 10,000 events and 8 MiB of them; without a number only the number
-    /// to ask with. When nobody has asked for a minute they are only counted, and after ten not even that; [`Told`] says what was missed.
-    #[must_use]
-    pub fn events_after(&self, seq: Option<u64>) -> Told {
-        let announcer = &self.services().announcer;
-        announcer.tap.after(seq, announcer.now_ms())
-    }
-
-    /// Values of runtime parameters are told of as this reads them; without it, as the texts that they are. Once.
-    pub fn read_parameters_with(&self, read: ReadParameter) {
-        let _already = self.services().announcer.parameters.set(read);
-    }
-
-    /// Declares a durable, internal topic exchange, if it is not there and its vhost is.
-    pub(crate) fn declare_own(&self, vhost: &str, exchange: &[u8]) -> Result<(), Refused> {
-        if self.vhost(vhost).is_none_or(|vhost| vhost.exchange(exchange).is_some()) {
-            return Ok(());
-        }
-        let declare = Command::DeclareExchange(DeclareExchange {
-            vhost: vhost.as_bytes().into(),
-            name: exchange.into(),
-            kind: "topic".into(),
-            durable: true,
-            auto_delete: false,
-            internal: true,
-            arguments: Arguments::default(),
-        });
-        self.commit(metadata::Entry::new(INTERNAL, declare))?.wait().map(drop)
-    }
-}
-
 /// Headers of an event.
 #[derive(Default)]
 pub(crate) struct Headers(Vec<(Box<str>, Vec<u8>)>);
@@ -314,3 +234,6 @@ impl Headers {
         TableBuf::from(Table::from_raw(&raw))
     }
 }
+
+/// The exchange of log lines.
+pub(crate) const LOG_EXCHANGE: &[u8] = b"amq.rabbitmq.log";

@@ -8,15 +8,11 @@ use message::{PropertiesBuf, TableBuf};
 
 use super::events::Announcer;
 use super::outlet::{Announcement, THREAD_NAME};
-use crate::Broker;
-use crate::refused::Refused;
-
-/// The exchange of log lines.
-pub(crate) const LOG_EXCHANGE: &[u8] = b"amq.rabbitmq.log";
+use crate::announcements::events::LOG_EXCHANGE;
 
 /// Where the logging of the process hands lines over; outlives the broker and is then silent.
 #[derive(Clone)]
-pub struct LogExchange(Arc<Announcer>);
+pub struct LogExchange(pub(crate) Arc<Announcer>);
 
 impl LogExchange {
     /// Publishes a line if anybody listens. Never waits and never logs; a line that does not fit is dropped and counted.
@@ -43,18 +39,5 @@ impl LogExchange {
             properties: raw,
             body: line.into(),
         });
-    }
-}
-
-impl Broker {
-    /// Declares the exchange of log lines as RabbitMQ does, if one is wanted and its vhost exists; for the start, once all
-    /// vhosts are there. `None` if there is none. Waits until it is durable.
-    ///
-    /// # Errors
-    /// Why it cannot be declared: storage has failed, or there is another exchange of that name.
-    pub fn declare_log_exchange(&self) -> Result<Option<LogExchange>, Refused> {
-        let Some(vhost) = &self.options().log_exchange_vhost else { return Ok(None) };
-        self.declare_own(vhost, LOG_EXCHANGE)?;
-        Ok(Some(LogExchange(self.services().announcer.clone())))
     }
 }

@@ -12,6 +12,8 @@ pub(crate) mod outlet;
 mod rules;
 pub(crate) mod sessions;
 pub(crate) mod shovels;
+mod speaker;
 pub(crate) mod stalls;
 pub(crate) mod tap;
 pub(crate) mod trace;
+pub(crate) mod trace_switch;

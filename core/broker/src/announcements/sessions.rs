@@ -1,29 +1,17 @@
 //! Events of connections, channels, consumers, logins and alarms (B176).
 
-use std::time::Duration;
-
 use message::Table;
 use queues::{ConsumerId, ConsumerSpec};
 use stdx::ConnectionId;
 
 use super::erlang;
-use super::events::{Announcer, Headers, INTERNAL};
+use super::events::{Announcer, Headers};
+use crate::Principal;
+use crate::actor::INTERNAL;
 use crate::alarms::Raised;
 use crate::cell::Queue;
-use crate::connection_lines::{ConnectionLines, Ending, Told};
-use crate::connections::{CloseReason, ConnectionInfo};
-use crate::logins::{LoginProtocol, name_within_bounds};
+use crate::connections::ConnectionInfo;
 use crate::services::Services;
-use crate::{Broker, Principal};
-
-/// What came of a login.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LoginOutcome {
-    /// The user is let in.
-    Succeeded,
-    /// User, password or address are wrong.
-    Refused,
-}
 
 /// Version of the protocol as RabbitMQ's events write it.
 fn protocol(name: &str) -> &str {
@@ -124,7 +112,7 @@ impl Announcer {
 }
 
 /// Both ends of a connection and what runs between them.
-fn ends(headers: &mut Headers, info: &ConnectionInfo) {
+pub(crate) fn ends(headers: &mut Headers, info: &ConnectionInfo) {
     headers
         .text("host", erlang::address(&info.host))
         .text("peer_host", erlang::address(&info.peer_host))
@@ -143,7 +131,7 @@ fn provided(headers: &mut Headers, info: &ConnectionInfo) {
 impl Services {
     fn user_of(&self, id: ConnectionId) -> Option<Box<str>> {
         let control = self.control.get().and_then(std::sync::Weak::upgrade)?;
-        control.connections.name_and_user(id).map(|(_, user)| user.name.clone())
+        control.name_and_user(id).map(|(_, user)| user)
     }
 }
 
@@ -176,87 +164,5 @@ impl Queue {
                 .text("vhost", self.vhost_name())
                 .by(self.services().user_of(id.connection).as_deref().unwrap_or(INTERNAL));
         });
-    }
-}
-
-impl Broker {
-    /// A client has tried to log in with this name, on a connection of which this much is known.
-    pub fn login_tried(&self, info: &ConnectionInfo, user: &str, mechanism: &str, outcome: LoginOutcome) {
-        let key = match outcome {
-            LoginOutcome::Succeeded => "user.authentication.success",
-            LoginOutcome::Refused => "user.authentication.failure",
-        };
-        let over = LoginProtocol::of_connection(info.protocol);
-        self.services().counters.logins.count(over, &info.peer_host, user, outcome);
-        self.services().announcer.tell(key, |headers| {
-            headers
-                .text("auth_mechanism", mechanism)
-                .text("connection_name", &info.name)
-                .text("connection_type", "network")
-                .text("name", user);
-            ends(headers, info);
-            if outcome == LoginOutcome::Refused {
-                headers.characters("error", &format!("user '{user}' - invalid credentials"));
-            }
-        });
-        if outcome == LoginOutcome::Refused {
-            self.services().announcer.connection_closed(self.next_connection_id(), info);
-        }
-    }
-}
-
-/// A connection as lines of the log name it.
-fn told(info: &ConnectionInfo) -> Told<'_> {
-    Told { name: &info.name, vhost: &info.vhost, user: &info.user }
-}
-
-/// Lines of the log about connections; `protocol` is RabbitMQ's word for it: `AMQP`, `MQTT`. Each kind has a rate.
-impl Broker {
-    fn lines(&self) -> (&ConnectionLines, u64) {
-        (&self.services().counters.connection_lines, self.services().clock.now().as_ms())
-    }
-
-    /// A connection has come in.
-    pub fn log_accepted(&self, protocol: &str, name: &str) {
-        let (lines, now_ms) = self.lines();
-        lines.accepted(now_ms, protocol, name);
-    }
-
-    /// A connection may use its vhost.
-    pub fn log_let_in(&self, info: &ConnectionInfo) {
-        let (lines, now_ms) = self.lines();
-        lines.let_in(now_ms, told(info), info.user_provided_name.as_deref().map(name_within_bounds));
-    }
-
-    /// A connection is closed because of an error of its client; `phase` is RabbitMQ's word for how far it got.
-    pub fn log_connection_failed(&self, protocol: &str, info: &ConnectionInfo, phase: &str, why: &str) {
-        let (lines, now_ms) = self.lines();
-        lines.failed(now_ms, protocol, told(info), phase, why);
-    }
-
-    /// The server closes a connection because somebody wants it closed.
-    pub fn log_forced(&self, protocol: &str, info: &ConnectionInfo, reason: &CloseReason) {
-        let why = match reason {
-            CloseReason::Shutdown => "the node stops".into(),
-            CloseReason::Operator(why) => format!("an operator has asked: {why}"),
-            CloseReason::VhostDeleted(name) => format!("vhost '{name}' is deleted"),
-            CloseReason::UserDeleted(name) => format!("user '{name}' is deleted"),
-            CloseReason::TakenOver => "another connection has the same client id".into(),
-        };
-        let (lines, now_ms) = self.lines();
-        lines.forced(now_ms, protocol, told(info), &why);
-    }
-
-    /// A channel is closed because of an error.
-    pub fn log_channel_failed(&self, principal: &Principal, channel: u16, why: &str) {
-        let (name, vhost) = (&*principal.connection_name, principal.vhost.name());
-        let (lines, now_ms) = self.lines();
-        lines.channel_failed(now_ms, Told { name, vhost, user: &principal.user.name }, channel, why);
-    }
-
-    /// A connection has gone, this long after it came.
-    pub fn log_closed(&self, protocol: &str, info: &ConnectionInfo, lasted: Duration, ending: Ending<'_>) {
-        let (lines, now_ms) = self.lines();
-        lines.closed(now_ms, protocol, told(info), lasted, ending);
     }
 }

@@ -4,45 +4,19 @@
 //! In memory only: a restart switches it off, as with RabbitMQ. Messages that come from the trace exchange are never
 //! traced. Refuses to know how copies get to their queues.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use message::{
     ArrayBuf, History, MessageView, Properties, PropertiesBuf, ShortStr, Table, TableBuf, Value,
     carbon_copies,
 };
-use queues::{ConsumerId, Delivery, GotMessage};
+use queues::{ConsumerId, Delivery};
 
 use super::outlet::Announcement;
 use crate::cell::Queue;
-use crate::{Broker, Principal};
 
 /// The exchange of every vhost that traces go to.
 pub(crate) const TRACE_EXCHANGE: &[u8] = b"amq.rabbitmq.trace";
-
-/// Whether messages of a vhost are traced; shared by the vhost, its queues and its publishers.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct TraceSwitch(Arc<AtomicBool>);
-
-impl TraceSwitch {
-    #[inline]
-    pub(crate) fn is_on(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn set(&self, tracing: Tracing) {
-        self.0.store(tracing == Tracing::On, Ordering::Relaxed);
-    }
-}
-
-/// Whether messages of a vhost are copied to its trace exchange.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tracing {
-    /// They are.
-    On,
-    /// They are not.
-    Off,
-}
 
 /// Who published or got a message.
 #[derive(Clone, Copy)]
@@ -166,57 +140,14 @@ impl Queue {
     #[cold]
     pub(crate) fn trace_delivered(&self, consumer: ConsumerId, channel: u16, run: &[Delivery<'_>]) {
         let Some(control) = self.services().control.get().and_then(Weak::upgrade) else { return };
-        let Some((connection, user)) = control.connections.name_and_user(consumer.connection) else { return };
-        let node = &control.options.node_name;
+        let Some((connection, user)) = control.name_and_user(consumer.connection) else { return };
+        let node = &self.services().announcer.node;
         let place =
-            Place { vhost: &self.place.vhost_name, node, connection: &connection, channel, user: &user.name };
+            Place { vhost: &self.place.vhost_name, node, connection: &connection, channel, user: &user };
         for delivery in run {
             delivered(place, self, delivery.message, delivery.annotations, delivery.redelivered)
                 .into_iter()
                 .for_each(|copy| self.services().announcer.outlet.say(copy));
         }
-    }
-}
-
-impl Broker {
-    /// Switches the trace of a vhost; `false` if there is no such vhost.
-    pub fn trace(&self, vhost: &str, tracing: Tracing) -> bool {
-        let found = self.vhost(vhost);
-        found.inspect(|vhost| vhost.trace().set(tracing)).is_some()
-    }
-
-    /// Whether messages of a vhost are traced.
-    pub fn tracing(&self, vhost: &str) -> Tracing {
-        let is_on = self.vhost(vhost).is_some_and(|vhost| vhost.trace().is_on());
-        if is_on { Tracing::On } else { Tracing::Off }
-    }
-
-    /// A channel hands the client what it got by basic.get; costs one look at a flag unless the vhost is traced.
-    pub fn trace_got(&self, principal: &Principal, channel: u16, queue: &Queue, got: &GotMessage) {
-        if !principal.vhost.trace().is_on() {
-            return;
-        }
-        let message = MessageView {
-            exchange: &got.exchange,
-            routing_key: &got.routing_key,
-            properties: &got.properties,
-            body: &got.body,
-        };
-        let vhost = principal.vhost.shared_name();
-        let place = self.place(principal, &vhost, channel);
-        delivered(place, queue, message, &got.annotations, got.redelivered)
-            .into_iter()
-            .for_each(|copy| self.services().announcer.outlet.say(copy));
-    }
-
-    /// Where a channel of a connection stands.
-    pub(crate) fn place<'a>(
-        &'a self,
-        principal: &'a Principal,
-        vhost: &'a Arc<str>,
-        channel: u16,
-    ) -> Place<'a> {
-        let node = &self.options().node_name;
-        Place { vhost, node, connection: &principal.connection_name, channel, user: &principal.user.name }
     }
 }

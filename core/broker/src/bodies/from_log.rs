@@ -6,13 +6,14 @@ use commitlog::{BlockSource, LogError, Position, RangeBytes, RecordAt, SegmentEr
 use queues::LogRange;
 
 use super::found::LoggedBody;
+use super::node::BodyNode;
 use super::record::{BODY, read_body};
 use super::store::STREAM;
-use crate::services::Services;
 
 /// A body in the log, for the threads that read blocks.
 pub(super) struct FromLog {
-    pub(super) services: Weak<Services>,
+    /// Whose log it is; nothing before that is known.
+    pub(super) node: Option<Weak<dyn BodyNode>>,
     pub(super) id: u64,
     pub(super) body: LoggedBody,
 }
@@ -24,9 +25,9 @@ impl BlockSource for FromLog {
 
     fn read(&self) -> Result<Vec<u8>, SegmentError> {
         let closed = SegmentError::Log(LogError::Closed);
-        let services = self.services.upgrade().ok_or(closed)?;
+        let node = self.node.as_ref().and_then(Weak::upgrade).ok_or(closed)?;
         let LogRange { position, bytes } = self.body.range;
-        body_of(services.log.read_range(Position(position), bytes)?, self.id, &self.body)
+        body_of(node.read_log(Position(position), bytes)?, self.id, &self.body)
     }
 }
 

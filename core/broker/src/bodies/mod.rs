@@ -11,6 +11,7 @@ mod from_log;
 mod moving;
 #[cfg(test)]
 mod needed_tests;
+mod node;
 mod record;
 mod segments;
 mod store;
@@ -20,5 +21,6 @@ mod tests;
 pub(crate) use found::{BodiesFound, FoundAt, LoggedBody};
 pub(crate) use from_log::body_of;
 pub(crate) use moving::Moved;
+pub(crate) use node::BodyNode;
 pub(crate) use record::{BODY, PLACES, each_place, read_body, write_body};
 pub(crate) use store::{Bodies, Fetched, STREAM};

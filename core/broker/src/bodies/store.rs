@@ -14,12 +14,11 @@ use stdx::QueueId;
 use super::found::{BodiesFound, Found, FoundAt, LoggedBody};
 use super::from_log::FromLog;
 use super::moving::{MOVER, Move};
+use super::node::BodyNode;
 use super::record::{BODY, write_body};
 use super::segments::SegmentUses;
-use crate::background::Job;
 use crate::foundation::SharedBodySizes;
 use crate::memory_shares::MemoryShares;
-use crate::services::Services;
 
 /// The stream of records and segments of bodies. No queue has this number.
 pub(crate) const STREAM: u64 = u64::MAX;
@@ -95,16 +94,16 @@ pub(crate) struct Bodies {
     memory_shares: Arc<MemoryShares>,
     next_id: AtomicU64,
     pub(super) state: Mutex<State>,
-    services: OnceLock<WeakServices>,
+    node: OnceLock<WeakNode>,
     /// Bytes of bodies in memory, each once.
     held_bytes: Arc<AtomicU64>,
 }
 
-struct WeakServices(Weak<Services>);
+struct WeakNode(Weak<dyn BodyNode>);
 
-impl std::fmt::Debug for WeakServices {
+impl std::fmt::Debug for WeakNode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Services")
+        f.write_str("BodyNode")
     }
 }
 
@@ -135,14 +134,14 @@ impl Bodies {
             memory_shares,
             next_id,
             state: Mutex::new(state),
-            services: OnceLock::new(),
+            node: OnceLock::new(),
             held_bytes: Arc::default(),
         })
     }
 
     /// Who deletes segments for it.
-    pub(crate) fn belong_to(&self, services: &Arc<Services>) {
-        let is_first = self.services.set(WeakServices(Arc::downgrade(services))).is_ok();
+    pub(crate) fn belong_to(&self, node: Weak<dyn BodyNode>) {
+        let is_first = self.node.set(WeakNode(node)).is_ok();
         assert!(is_first, "bodies belong to one node");
     }
 
@@ -331,22 +330,20 @@ impl Bodies {
     /// Has segments deleted that are not needed.
     pub(super) fn free_if_due(&self) {
         let is_due = self.state.lock().is_to_be_freed();
-        let Some(WeakServices(services)) = self.services.get().filter(|_| is_due) else { return };
-        if let Some(node) = services.upgrade() {
-            node.background.submit(Job::FreeBodySegments(services.clone()));
+        if let Some(node) = self.node.get().filter(|_| is_due).and_then(|node| node.0.upgrade()) {
+            node.free_segments_soon();
         }
     }
 
     /// How an I/O thread reads a body that the log has.
     pub(super) fn log_source(&self, id: u64, body: LoggedBody) -> FromLog {
-        let services = self.services.get().map_or_else(Weak::new, |services| services.0.clone());
-        FromLog { services, id, body }
+        FromLog { node: self.node.get().map(|node| node.0.clone()), id, body }
     }
 
     /// Where the log ends now.
     fn log_goal(&self) -> u64 {
-        let services = self.services.get().and_then(|services| services.0.upgrade());
-        services.map_or(0, |services| services.log.goal().0)
+        let node = self.node.get().and_then(|node| node.0.upgrade());
+        node.map_or(0, |node| node.log_goal())
     }
 
     /// After a recovery: bodies of which nobody took a handle are not needed.

@@ -12,7 +12,7 @@ use super::record::{BODY, PLACES, write_body, write_place};
 use super::store::STREAM;
 use crate::call::Call;
 use crate::cell::Event;
-use crate::cell::crash::Condition;
+use crate::cell::condition::Condition;
 use crate::offline::{Depth, LostFrom, Offline, Survey};
 use crate::recovery::tests::{PLACED_COUNT, filled, filled_in_log, kept_files, open, segment_files};
 use crate::{Broker, GotMessage, Refused, SettleHow};

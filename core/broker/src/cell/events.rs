@@ -11,12 +11,13 @@ use queues::{
     Machine, PublishOutcome, SettleHow, Store,
 };
 
-use super::crash::{self, Condition};
 use super::gather::Gather;
 use super::machine::AnyMachine;
-use super::portions::{self, PORTION_COUNT};
-use super::{Attached, CellState, Event, GetReply, Queue, Rest};
+use super::portions::PORTION_COUNT;
+use super::{Attached, CellState, Event, GetReply, Queue, crash, portions};
 use crate::call::Reply;
+use crate::cell::condition::Condition;
+use crate::cell::rest::Rest;
 use crate::data::batch::{Handover, Picked, ToWait, Unshared};
 use crate::data::consume::ConsumerSink;
 use crate::effects::{Aftermath, CellEffects};

@@ -11,7 +11,8 @@ use queues::Machine;
 use super::machine::AnyMachine;
 use super::waiting::{Hold, Waiting};
 use super::{Event, Queue};
-use crate::data::dead_letter::{self, DeadLetter};
+use crate::data::dead_letter;
+use crate::data::letter::DeadLetter;
 
 /// Tells a queue whose messages wait to die that what they waited for is there.
 struct MayDie {

@@ -3,32 +3,19 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use commitlog::{LogError, Position};
 use queues::{Machine, RecordError, RecordKind, Recovering, SharedBody};
 
 use super::crash::contained;
 use super::machine::{AnyMachine, MachineType};
-use super::{CellState, Condition, Event, Queue};
+use super::{CellState, Event, Queue};
 use crate::background::Job;
+use crate::cell::condition::Condition;
+use crate::cell::lives::Life;
 use crate::effects::Aftermath;
-use crate::services::Motion;
-
-/// Reloads of one queue while the node runs: what makes it crash may be in a message.
-const RELOADS_MAX: u32 = 3;
-
-/// How often a queue has crashed: what belongs to the machine of one life means nothing to that of the next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Life(u32);
-
-/// What a cell knows of its reloads.
-pub(super) struct Reloads {
-    crashes: AtomicU32,
-    left: AtomicU32,
-    /// Requests to the disk without an answer: an answer must not reach the machine of a later life.
-    disk_requests: AtomicU32,
-}
+use crate::services::motion::Motion;
 
 /// Why a queue could not be read back.
 #[derive(Debug, thiserror::Error)]
@@ -41,41 +28,6 @@ enum ReloadError {
     Panic(String),
     #[error("no thread: {0}")]
     Thread(#[from] std::io::Error),
-}
-
-impl Reloads {
-    pub(super) fn new() -> Reloads {
-        Reloads {
-            crashes: AtomicU32::new(0),
-            left: AtomicU32::new(RELOADS_MAX),
-            disk_requests: AtomicU32::new(0),
-        }
-    }
-
-    /// The machine is gone.
-    pub(super) fn crashed(&self) {
-        self.crashes.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The disk was asked for something.
-    pub(crate) fn disk_asked(&self) {
-        self.disk_requests.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The disk has answered.
-    pub(super) fn disk_answered(&self) {
-        self.disk_requests.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// Requests to the disk without an answer.
-    pub(super) fn disk_requests(&self) -> u32 {
-        self.disk_requests.load(Ordering::Relaxed)
-    }
-
-    /// No reload will be tried any more.
-    pub(super) fn forbid(&self) {
-        self.left.store(0, Ordering::Relaxed);
-    }
 }
 
 impl Queue {

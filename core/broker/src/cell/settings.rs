@@ -7,8 +7,7 @@ use message::{Table, Value};
 use metadata::PolicyValue;
 use queues::{Kind, Letters, Overflow, QueueConfig, RetryOf, age_ms};
 
-use super::place::Configs;
-use super::{Event, Queue};
+use crate::cell::configs::Configs;
 use crate::policies::AppliedPolicies;
 
 /// Where dead letters go.
@@ -30,8 +29,8 @@ pub(crate) enum Settled {
 /// What a queue goes by, understood.
 pub(crate) struct Terms {
     pub(crate) config: Arc<QueueConfig>,
-    dead_letter: Option<Box<DeadLetterTarget>>,
-    policies: AppliedPolicies,
+    pub(super) dead_letter: Option<Box<DeadLetterTarget>>,
+    pub(super) policies: AppliedPolicies,
 }
 
 impl Terms {
@@ -144,72 +143,6 @@ fn dead_letter_target(arguments: Table<'_>, policies: &AppliedPolicies) -> Optio
     let exchange = text("x-dead-letter-exchange", "dead-letter-exchange")?;
     let routing_key = text("x-dead-letter-routing-key", "dead-letter-routing-key");
     Some(DeadLetterTarget { exchange, routing_key })
-}
-
-impl Queue {
-    /// The policies that apply to it.
-    pub fn policies(&self) -> AppliedPolicies {
-        self.terms.read().policies.clone()
-    }
-
-    /// How long its deliveries may stay unacked, milliseconds (B135): the lower of its argument and its policy, else the node's
-    /// setting; 0 is for ever.
-    pub fn consumer_timeout_ms(&self, of_node: Option<u64>) -> u64 {
-        let argument = self.arguments().as_table().get("x-consumer-timeout").and_then(|value| value.as_i64());
-        let argument = argument.map(|timeout_ms| u64::try_from(timeout_ms).unwrap_or(0));
-        let own = match (argument, self.policies().natural("consumer-timeout")) {
-            (Some(argument), Some(policy)) => Some(argument.min(policy)),
-            (one, other) => one.or(other),
-        };
-        own.or(of_node).unwrap_or(0)
-    }
-
-    /// How often a message may fail before it dies (B152); `None` is no limit.
-    pub fn delivery_limit(&self) -> Option<u64> {
-        self.terms.read().config.delivery_limit
-    }
-
-    /// Which messages that come back are handed out later only.
-    pub fn delayed_retry(&self) -> RetryOf {
-        self.terms.read().config.retry.of
-    }
-
-    /// What it goes by.
-    pub(crate) fn config(&self) -> Arc<QueueConfig> {
-        self.terms.read().config.clone()
-    }
-
-    /// Where its dead letters go; `None` drops them.
-    pub(crate) fn dead_letter_target(&self) -> Option<DeadLetterTarget> {
-        self.terms.read().dead_letter.as_deref().cloned()
-    }
-
-    /// Other policies may apply from now on, or say something else: then `terms` gives what it goes by under them. Two who change
-    /// policies at once look at them here one after the other.
-    pub(crate) fn set_terms(
-        &self,
-        policies: impl FnOnce() -> AppliedPolicies,
-        terms: impl FnOnce(AppliedPolicies) -> Terms,
-    ) -> Settled {
-        let mut held = self.terms.write();
-        let policies = policies();
-        if held.policies.says_the_same_as(&policies) {
-            return Settled::AsBefore;
-        }
-        *held = terms(policies);
-        Settled::Anew
-    }
-
-    /// Its terms have changed. An idle queue takes them up when it is used, unless it must watch the clock or is a stream.
-    pub(crate) fn reconfigure(self: &Arc<Self>) {
-        let is_idle = self.state.try_lock().is_some_and(|kept| kept.used().is_none());
-        if !is_idle || self.config().expires_ms.is_some() || self.stream.get().is_some() {
-            self.submit(Event::Reconfigure);
-        } else {
-            // Whoever brought an event while this thread had the lock left it here.
-            self.run();
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,23 @@
 //! Cells of a real broker on a folder of its own: what one queue's fault does to others, and what a crash between two
 //! cells leaves. Stopping at a point is done by holding a cell, never by waiting.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use message::{Table, TableBuf};
+use parking_lot::Mutex;
+use queues::{ConsumerId, ConsumerSpec, CreditNews, Delivery, Machine, MessageSeq, SettleHow, SettleRun};
+
+use super::{Event, Queue};
+use crate::call::Call;
+use crate::cell::condition::Condition;
+use crate::data::consume::{ConsumeRequest, ConsumerSink};
+use crate::data::publish::{Incoming, PublishChannel, Publisher};
+use crate::foundation::Foundation;
+use crate::test_broker::connect;
+use crate::{Broker, BrokerOptions, ConfirmRange, ConfirmSink, Principal, QueueDeclare, Refused};
+
 mod amplified;
 mod asserts;
 mod formats;
@@ -10,24 +27,6 @@ pub(super) mod memory_queue;
 mod stalls;
 mod streams;
 mod types;
-
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
-use message::{Table, TableBuf};
-use parking_lot::Mutex;
-use queues::{
-    ConsumerId, ConsumerSpec, Credit, CreditNews, Delivery, Machine, MessageSeq, SettleHow, SettleRun,
-};
-
-use super::{Condition, Event, Queue};
-use crate::call::Call;
-use crate::data::consume::{ConsumeRequest, ConsumerSink};
-use crate::data::publish::{Incoming, PublishChannel, Publisher};
-use crate::foundation::Foundation;
-use crate::test_broker::connect;
-use crate::{Broker, BrokerOptions, ConfirmRange, ConfirmSink, Principal, QueueDeclare, Refused};
 
 /// delivery-mode 2.
 const PERSISTENT: &[u8] = &[0x10, 0, 2];

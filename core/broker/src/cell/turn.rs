@@ -10,9 +10,10 @@ use std::task::Waker;
 use platform::profile;
 use queues::Machine;
 
-use super::crash::{self, Condition};
 use super::events::Progress;
-use super::{CellState, Event, Kept, Queue};
+use super::{CellState, Event, Queue, crash};
+use crate::cell::condition::Condition;
+use crate::cell::rest::Kept;
 use crate::effects::Aftermath;
 use crate::pacing;
 
@@ -31,11 +32,11 @@ const ROUNDS_MAX: usize = 16;
 
 /// Queues that run each other by dead letters before the rest goes to the background: chains of queues do not grow the
 /// stack.
-pub(super) const NESTED_MAX: u32 = 4;
+const NESTED_MAX: u32 = 4;
 
 thread_local! {
     /// Queues whose aftermath this thread is in.
-    pub(super) static NESTED: Cell<u32> = const { Cell::new(0) };
+    static NESTED: Cell<u32> = const { Cell::new(0) };
 }
 
 /// One level of [`NESTED`] while it lives.
@@ -63,6 +64,16 @@ pub(super) enum Turn {
 }
 
 impl Queue {
+    /// Brings events to the cell of this node.
+    pub(crate) fn submit_here(self: &Arc<Self>, events: impl Iterator<Item = Event>) {
+        self.inbox.lock().extend(events);
+        if NESTED.get() < NESTED_MAX {
+            self.run();
+        } else {
+            self.services().run_later(self.clone());
+        }
+    }
+
     /// Runs the machine until the inbox is empty, somebody else runs it, or enough is done.
     pub(crate) fn run(self: &Arc<Self>) {
         let _profiled = profile::enter_queue(self.id.0);
@@ -123,7 +134,7 @@ impl Queue {
             if let Some(store) = state.machine.store_mut() {
                 self.state_bytes.store(store.state_bytes(), Ordering::Relaxed);
                 if store.take_may_be_sparse() {
-                    self.services().checkpointer.may_be_sparse(self);
+                    self.services().checkpointer.may_be_sparse(self.id);
                 }
             }
         }

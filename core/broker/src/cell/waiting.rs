@@ -8,8 +8,8 @@ use std::task::Waker;
 
 use parking_lot::Mutex;
 
-use crate::data::dead_letter::DeadLetter;
-use crate::services::Load;
+use crate::data::letter::DeadLetter;
+use crate::services::load::Load;
 
 /// Letters of several turns are sent together while they are fewer than this.
 const TOGETHER_MAX: usize = 256;

@@ -4,31 +4,22 @@
 //! Costs two comparisons after each turn of a queue, and a timer only while messages wait and some consumer may want one:
 //! queues that are idle, empty, or wait for acks have none.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
-use queues::Machine;
-
-use super::examine::ConsumerHold;
-use super::{CellState, Condition, Queue};
-use crate::announcements::stalls::Stall;
-
 /// What one who runs a queue knows of its deliveries.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     /// Since when nothing has moved though it might; 0 when all is well. Milliseconds since the epoch.
-    since_ms: u64,
+    pub(super) since_ms: u64,
     /// Deliveries made until then.
-    delivered: u64,
+    pub(super) delivered: u64,
     /// When the latest tick comes that was asked for to look again.
-    due_ms: u64,
+    pub(super) due_ms: u64,
     /// The one standstill was told of.
-    is_told: bool,
+    pub(super) is_told: bool,
 }
 
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
-enum Look {
+pub(super) enum Look {
     /// Nothing.
     Nothing,
     /// Nothing has moved for too long: look whether anything could.
@@ -49,7 +40,7 @@ impl Watch {
     }
 
     /// Looks after a turn. `wanted` are the deliveries made so far when messages wait and a consumer may want one.
-    fn turn(&mut self, wanted: Option<u64>, now_ms: u64, stall_ms: u64) -> Look {
+    pub(super) fn turn(&mut self, wanted: Option<u64>, now_ms: u64, stall_ms: u64) -> Look {
         let over = if self.is_told { Look::Resumed(self.stalled_ms(now_ms)) } else { Look::Nothing };
         let Some(delivered) = wanted else {
             self.since_ms = 0;
@@ -66,7 +57,7 @@ impl Watch {
     }
 
     /// Whether a tick is to be asked for, and for when.
-    fn next_tick(&mut self, now_ms: u64, stall_ms: u64) -> Option<u64> {
+    pub(super) fn next_tick(&mut self, now_ms: u64, stall_ms: u64) -> Option<u64> {
         let is_set_back = self.due_ms > now_ms + stall_ms;
         let asks = self.since_ms != 0 && !self.is_told && (now_ms >= self.due_ms || is_set_back);
         asks.then(|| {
@@ -74,47 +65,6 @@ impl Watch {
             self.due_ms = (self.since_ms + stall_ms).max(now_ms + 1);
             self.due_ms
         })
-    }
-}
-
-impl Queue {
-    /// Looks, after a turn, whether it delivers what it should.
-    pub(super) fn watch(self: &Arc<Self>, state: &mut CellState, now_ms: u64) {
-        let stall_ms = self.services().stall_ms;
-        match state.watch.turn(state.machine.wanted_deliveries(), now_ms, stall_ms) {
-            Look::Nothing => {}
-            Look::Closer => self.look_closer(state, now_ms),
-            Look::Resumed(stalled_ms) => self.tell_delivery_resumed(stalled_ms),
-        }
-        if let Some(due_ms) = state.watch.next_tick(now_ms, stall_ms) {
-            self.services().wake_at(self, due_ms);
-        }
-    }
-
-    /// Nothing has moved for long: tells of it if something could have.
-    #[cold]
-    fn look_closer(self: &Arc<Self>, state: &mut CellState, now_ms: u64) {
-        let view = state.machine.delivery_view(now_ms);
-        let able =
-            self.holds(state, &view).into_iter().filter(|hold| ConsumerHold::could_be_served(*hold)).count();
-        if able == 0 || self.condition() != Condition::Running {
-            // They wait for their clients. Look again later.
-            state.watch.since_ms = now_ms;
-            return;
-        }
-        state.watch.is_told = true;
-        self.services().stalls.fetch_add(1, Ordering::Relaxed);
-        let (queue, vhost) = (String::from_utf8_lossy(self.name()), self.vhost_name());
-        tracing::warn!(
-            %queue, vhost, ready = view.stats.ready, consumers = able, head = ?view.head, milliseconds = self.services().stall_ms,
-            "messages wait, consumers could take them, and nothing was delivered; `warren ctl explain_delivery` shows what the queue waits for"
-        );
-        let stall = Stall {
-            ready: view.stats.ready,
-            consumers: able,
-            stalled_ms: now_ms.saturating_sub(state.watch.since_ms),
-        };
-        self.tell_delivery_stalled(&stall);
     }
 }
 

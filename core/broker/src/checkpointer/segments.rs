@@ -1,17 +1,21 @@
 //! Queues that have much in segments that nobody needs: which to look at, and how many of them move the rest at once. Knows nothing
 //! of what is in a segment.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Weak};
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 use queues::{Machine, SegmentRoom};
 use stdx::QueueId;
 
-use super::{LOOK_INTERVAL, RETRY_INTERVAL, SHORT_RETRY_INTERVAL, ns};
+use super::{LOOK_INTERVAL, RETRY_INTERVAL, SHORT_RETRY_INTERVAL};
 use crate::call::Call;
 use crate::cell::machine::AnyMachine;
 use crate::cell::{Event, Queue};
-use crate::services::{Motion, Services};
+use crate::checkpointer::notes::Checkpointer;
+use crate::checkpointer::pace::ns;
+use crate::checkpointer::sparse::FreePart;
+use crate::services::Services;
+use crate::services::motion::Motion;
 
 /// Queues that compact their segments at once, at most.
 const COMPACTED_MAX: usize = 16;
@@ -19,94 +23,12 @@ const COMPACTED_MAX: usize = 16;
 /// Bytes that may be free in their segments when that is begun with one more: about half of it is written at most.
 const COMPACTED_BYTES_MAX: u64 = 64 << 20;
 
-/// Queues that may have segments of which little is needed.
-#[derive(Default)]
-pub(super) struct SparseQueues {
-    /// To be looked at.
-    new: BTreeMap<QueueId, Weak<Queue>>,
-    /// What they would free was not worth the work when they were looked at.
-    passed_over: BTreeMap<QueueId, PassedOver>,
-    /// Those among them that have not been found to free nothing, by the part of their bytes that is free.
-    by_part: BTreeSet<(FreePart, QueueId)>,
-}
-
-struct PassedOver {
-    queue: Weak<Queue>,
-    /// As in the other table; `None` if it is not there.
-    part: Option<FreePart>,
-}
-
-/// Thousandths.
-type FreePart = u16;
-
 /// When to look at segments next.
 #[derive(Default)]
 pub(super) struct Looks {
     next_ns: u64,
     /// Queues that were asked to compact: when to look whether they could.
-    asked: VecDeque<(u64, Weak<Queue>)>,
-}
-
-impl SparseQueues {
-    /// One more is to be looked at; whether it is the first.
-    pub(super) fn note(&mut self, queue: &Arc<Queue>) -> bool {
-        let is_first = self.new.is_empty();
-        self.forget(queue.id);
-        self.new.entry(queue.id).or_insert_with(|| Arc::downgrade(queue));
-        is_first
-    }
-
-    /// Those that were not worth the work are to be looked at again.
-    pub(super) fn look_again(&mut self) {
-        self.by_part.clear();
-        let passed_over = std::mem::take(&mut self.passed_over);
-        self.new.extend(passed_over.into_iter().map(|(id, passed)| (id, passed.queue)));
-    }
-
-    /// Whether there are some to be looked at.
-    pub(super) fn has_new(&self) -> bool {
-        !self.new.is_empty()
-    }
-
-    fn next(&mut self) -> Option<Arc<Queue>> {
-        std::iter::from_fn(|| self.new.pop_first()).find_map(|(_, queue)| queue.upgrade())
-    }
-
-    /// It is not worth the work. With a free part it may be, for the node's sake.
-    fn pass_over(&mut self, queue: &Arc<Queue>, part: Option<FreePart>) {
-        self.forget(queue.id);
-        self.by_part.extend(part.map(|part| (part, queue.id)));
-        self.passed_over.insert(queue.id, PassedOver { queue: Arc::downgrade(queue), part });
-    }
-
-    /// The one of which the largest part is free.
-    fn sparsest(&mut self) -> Option<Arc<Queue>> {
-        while let Some((_, id)) = self.by_part.last().copied() {
-            if let Some(queue) = self.forget(id).and_then(|queue| queue.upgrade()) {
-                return Some(queue);
-            }
-        }
-        None
-    }
-
-    fn forget(&mut self, id: QueueId) -> Option<Weak<Queue>> {
-        let PassedOver { queue, part } = self.passed_over.remove(&id)?;
-        if let Some(part) = part {
-            self.by_part.remove(&(part, id));
-        }
-        Some(queue)
-    }
-
-    fn forget_dropped(&mut self) {
-        let by_part = &mut self.by_part;
-        self.passed_over.retain(|id, passed| {
-            let is_there = passed.queue.strong_count() > 0;
-            if let Some(part) = passed.part.filter(|_| !is_there) {
-                by_part.remove(&(part, *id));
-            }
-            is_there
-        });
-    }
+    asked: VecDeque<(u64, QueueId)>,
 }
 
 impl Looks {
@@ -116,7 +38,7 @@ impl Looks {
     }
 }
 
-impl super::Checkpointer {
+impl Checkpointer {
     /// Asks queues to compact that have much in segments that nobody needs: they write what is needed of those to others.
     pub(super) fn compact_segments(&self, services: &Services, looks: &mut Looks) -> Vec<Call<()>> {
         let now_ns = services.clock.now().0;
@@ -127,7 +49,7 @@ impl super::Checkpointer {
         }
         let is_short = self.0.0.lock().disk_is_short;
         looks.next_ns = now_ns + ns(if is_short { SHORT_RETRY_INTERVAL } else { LOOK_INTERVAL });
-        self.note_asked(looks, now_ns);
+        self.note_asked(services, looks, now_ns);
         let mut queues = self.worth_compacting(services);
         if queues.is_empty() {
             queues = self.compacted_for_node(services);
@@ -137,19 +59,16 @@ impl super::Checkpointer {
             }
         }
         let again_ns = now_ns + ns(RETRY_INTERVAL);
-        looks.asked.extend(queues.iter().map(|queue| (again_ns, Arc::downgrade(queue))));
+        looks.asked.extend(queues.iter().map(|queue| (again_ns, queue.id)));
         queues.iter().map(compact).collect()
     }
 
     /// What could not be done when a queue was asked is perhaps done now.
-    fn note_asked(&self, looks: &mut Looks, now_ns: u64) {
+    fn note_asked(&self, services: &Services, looks: &mut Looks, now_ns: u64) {
         let mut state = self.0.0.lock();
-        state.sparse.forget_dropped();
-        while looks.asked.front().is_some_and(|(due_ns, _)| *due_ns <= now_ns) {
-            let queue = looks.asked.pop_front().and_then(|(_, queue)| queue.upgrade());
-            if let Some(queue) = &queue {
-                state.sparse.note(queue);
-            }
+        state.sparse.forget_gone(|queue| services.queue_by_id(queue).is_some());
+        while let Some((_, queue)) = looks.asked.pop_front_if(|(due_ns, _)| *due_ns <= now_ns) {
+            state.sparse.note(queue);
         }
     }
 
@@ -160,11 +79,12 @@ impl super::Checkpointer {
         let (mut queues, mut unfitting, mut bytes) = (Vec::new(), Vec::new(), 0);
         while queues.len() < COMPACTED_MAX && bytes < COMPACTED_BYTES_MAX {
             let Some(queue) = self.0.0.lock().sparse.next() else { break };
+            let Some(queue) = services.queue_by_id(queue) else { continue };
             // Without a lock: there may be many.
             let room = segment_room(&queue, free_bytes_max);
             if !is_worth_it(room, free_bytes_max) {
                 if room.free_bytes > 0 {
-                    self.0.0.lock().sparse.pass_over(&queue, Some(free_part(room)));
+                    self.0.0.lock().sparse.pass_over(queue.id, Some(free_part(room)));
                 }
             } else if place.takes(services, &queue, room) {
                 bytes += room.free_bytes;
@@ -175,7 +95,7 @@ impl super::Checkpointer {
         }
         let mut state = self.0.0.lock();
         unfitting.iter().for_each(|queue| {
-            state.sparse.note(queue);
+            state.sparse.note(queue.id);
         });
         queues
     }
@@ -190,13 +110,14 @@ impl super::Checkpointer {
             && totals.dead_bytes() > bound.saturating_add(bytes)
         {
             let Some(queue) = self.0.0.lock().sparse.sparsest() else { break };
+            let Some(queue) = services.queue_by_id(queue) else { continue };
             let room = segment_room(&queue, 0);
             if room.free_bytes > 0 {
                 bytes += room.free_bytes;
                 queues.push(queue);
             } else {
                 // What is dead lies beside as much that lives: until more of it dies.
-                self.0.0.lock().sparse.pass_over(&queue, None);
+                self.0.0.lock().sparse.pass_over(queue.id, None);
             }
         }
         queues

@@ -13,18 +13,19 @@ use metadata::{ClusterStep, FIRST_NODE, State};
 use multiraft::{Body, Effects, Envelope, Members, ReplicaId, Role, entry_body};
 use platform::Monotonic;
 
-use super::frames::{self, Arriving, Standing, Welcome};
+use super::frames::{Arriving, Standing, Welcome};
 use super::inquiries::Inquiries;
 use super::machine::{Machine, rows};
-use super::member;
 use super::name::NodeName;
-use super::node::{ClusterOptions, Event, Purpose, Shared, View, ViewedMember};
+use super::node::{ClusterOptions, Event, Purpose, Shared};
 use super::outgoing::Outgoing;
 use super::peers::{DataId, Epoch, Lane, PeerIdentity, SendRefused, SharedPeers};
-use super::replica::{self, Replica};
+use super::replica::Replica;
 use super::watch::Watch;
-use crate::broker::StartError;
+use super::{frames, member, replica};
+use crate::cluster::view::{View, ViewedMember};
 use crate::foundation::Foundation;
+use crate::open_errors::StartError;
 
 /// Between ticks of the group.
 const TICK: Duration = Duration::from_millis(100);

@@ -6,13 +6,13 @@ use metadata::{Applied, ClusterStep, ForgetNode, State};
 use multiraft::{Change, ReplicaId, entry_body};
 
 use super::driver::Driver;
-use super::frames::{self, ClusterId, Welcome};
-use super::member;
+use super::frames::{ClusterId, Welcome};
 use super::name::NodeName;
 use super::node::Purpose;
 use super::peers::Lane;
-use super::replica::{self, Replica};
-use crate::broker::StartError;
+use super::replica::Replica;
+use super::{frames, member, replica};
+use crate::open_errors::StartError;
 
 impl Driver {
     /// Asks to be let go. Who leads hands that over first.

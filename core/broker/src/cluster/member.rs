@@ -8,7 +8,7 @@ use commitlog::{Position, read_latest_snapshot, write_snapshot};
 use platform::Disk;
 
 use super::frames::{Fields, Welcome};
-use crate::broker::StartError;
+use crate::open_errors::StartError;
 
 /// The folder below the data directory.
 pub(crate) fn dir_in(data_dir: &Path) -> PathBuf {

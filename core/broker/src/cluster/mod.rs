@@ -22,9 +22,12 @@ mod replica;
 pub(crate) mod replicas;
 #[cfg(test)]
 mod tests;
+mod view;
 mod watch;
 
+pub(crate) use far::Surroundings;
 pub use inquiries::Answerer;
 pub use name::{NodeName, WrongNodeName};
-pub use node::{Cluster, ClusterOptions, Purpose, View, ViewedMember};
+pub use node::{Cluster, ClusterOptions, Purpose};
 pub use replicas::Place;
+pub use view::{View, ViewedMember};

@@ -19,10 +19,13 @@ use super::inquiries::{Answerer, Answering};
 use super::name::NodeName;
 use super::peers::{DownReason, Epoch, Lane, PeerEvents, PeerIdentity, SharedPeers, Vitals};
 use crate::alarms::Raised;
-use crate::broker::{Inner, StartError, Told};
+use crate::broker::{Inner, Told};
 use crate::call::{Call, Reply};
+use crate::cluster::far::Surroundings;
+use crate::cluster::view::View;
+use crate::folder_lock::lock_folder;
 use crate::foundation::Foundation;
-use crate::recovery::lock_folder;
+use crate::open_errors::StartError;
 
 /// Why a node takes part in a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,55 +56,6 @@ pub struct ClusterOptions {
 impl Default for ClusterOptions {
     fn default() -> Self {
         ClusterOptions { seeds: 0, change_timeout: Duration::from_secs(30), purpose: Purpose::Serve }
-    }
-}
-
-/// A member of the cluster, as this node knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ViewedMember {
-    /// Its number, given once.
-    pub number: u16,
-    /// Its name.
-    pub name: NodeName,
-    /// Whether it is linked with this node, or is this node.
-    pub is_up: bool,
-    /// Whether it counts for majorities.
-    pub is_voter: bool,
-}
-
-/// A node's view of its cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct View {
-    /// Its own number; 0 before it has one.
-    pub own: u16,
-    /// The leader of the metadata. None: changes wait.
-    pub leader: Option<u16>,
-    /// The leader's term.
-    pub term: u64,
-    /// Entries that are committed as far as this node knows.
-    pub commit: u64,
-    /// Entries that it has applied.
-    pub applied: u64,
-    /// Whether it has been made a member.
-    pub is_member: bool,
-    /// All members, in order of their numbers.
-    pub members: Vec<ViewedMember>,
-    /// Why the cluster refuses this node, or why its replica has stopped.
-    pub refusal: Option<String>,
-}
-
-impl View {
-    /// A member by its number.
-    #[must_use]
-    pub fn member(&self, number: u16) -> Option<&ViewedMember> {
-        self.members.iter().find(|member| member.number == number)
-    }
-
-    /// Whether this node is linked with a majority of those that vote, itself included.
-    #[must_use]
-    pub fn has_majority(&self) -> bool {
-        let voters = || self.members.iter().filter(|member| member.is_voter);
-        voters().filter(|member| member.is_up).count() * 2 > voters().count()
     }
 }
 
@@ -384,11 +338,6 @@ impl Cluster {
         self.0.exclusive.lock().remove(&owner)
     }
 
-    /// Something about nodes or members of queues is to be noted. May be lost: whoever needs it asks again.
-    pub(crate) fn step(&self, step: metadata::ClusterStep) {
-        self.0.shared.add(Event::Step(step));
-    }
-
     pub(crate) fn propose(&self, entry: Option<Entry>, told: Told) {
         self.0.shared.add(Event::Propose(entry, told));
     }
@@ -400,15 +349,10 @@ impl Cluster {
         call.wait()
     }
 
-    /// Queues of other nodes.
-    pub(crate) fn fars(&self) -> &Fars {
-        &self.0.shared.fars
-    }
-
-    pub(crate) fn attach(&self, inner: Weak<Inner>) {
-        self.0.shared.fars.attach(inner.clone());
+    pub(crate) fn attach(&self, inner: &Arc<Inner>) {
+        self.0.shared.fars.attach(&inner.services);
         self.tell_short();
-        self.0.shared.add(Event::Attach(inner));
+        self.0.shared.add(Event::Attach(Arc::downgrade(inner)));
     }
 
     /// Ends the thread and closes the log.
@@ -455,9 +399,27 @@ impl Cluster {
             let short = self.0.short.lock();
             (short.values().any(|it| it.0), short.values().any(|it| it.1))
         };
-        if let Some(inner) = self.0.shared.fars.inner() {
-            inner.services.alarms.others_are(memory, disk);
+        if let Some(services) = self.0.shared.fars.services() {
+            services.alarms.others_are(memory, disk);
         }
+    }
+}
+
+impl Surroundings for Cluster {
+    fn view(&self) -> Arc<View> {
+        Cluster::view(self)
+    }
+
+    fn fars(&self) -> &Fars {
+        &self.0.shared.fars
+    }
+
+    fn step(&self, step: metadata::ClusterStep) {
+        self.0.shared.add(Event::Step(step));
+    }
+
+    fn when_caught_up(&self, then: Box<dyn FnOnce() + Send>) {
+        self.propose(None, Box::new(move |_, _| then()));
     }
 }
 
@@ -487,7 +449,7 @@ impl PeerEvents for Cluster {
 
     fn vitals(&self) -> Vitals {
         let raised =
-            self.0.shared.fars.inner().map(|inner| inner.services.alarms.raised()).unwrap_or_default();
+            self.0.shared.fars.services().map(|services| services.alarms.raised()).unwrap_or_default();
         Vitals {
             is_memory_short: raised.has(Raised::MEMORY),
             is_disk_short: raised.has(Raised::DISK),

@@ -11,8 +11,8 @@ use multiraft::{Apply, Group, Members, RaftRs, Recovery, ReplicaId, Role, Settin
 use super::driver::{Driver, LogNews, first_members};
 use super::frames::Welcome;
 use super::member;
-use crate::broker::StartError;
 use crate::control::writer;
+use crate::open_errors::StartError;
 
 /// The group's stream in its log.
 const GROUP: u64 = 1;

@@ -6,8 +6,8 @@ use routing::{BindingError, BindingTo, ExchangeKind};
 
 use super::queues::clean_name;
 use super::translate::sorted;
-use crate::access::Permission;
 use crate::call::Commit;
+use crate::permission::Permission;
 use crate::refused::{BindingRefusal, Refused};
 use crate::{Broker, Principal};
 

@@ -87,7 +87,7 @@ impl Inner {
             drop(writer);
             return told(self, Err(refused));
         }
-        if let Some(cluster) = &self.services.cluster {
+        if let Some(cluster) = &self.cluster {
             return cluster.propose(Some(entry), Box::new(told));
         }
         if self.proposals.wait() {

@@ -8,52 +8,57 @@ use std::collections::VecDeque;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::broker::Inner;
+use crate::control::long_changes::LongChanges;
 
 /// More bindings than that go with their queue or exchange on the thread for it: fewer take less than a millisecond or two.
 pub(crate) const BINDINGS_INLINE_MAX: usize = 1000;
 
-/// What is to be done.
-pub(crate) struct Deletion {
-    bindings: Box<dyn Fn(&Inner) -> usize + Send>,
-    delete: Box<dyn FnOnce(&Inner) + Send>,
+/// What is to be done on a control plane.
+pub(crate) struct Deletion<C> {
+    bindings: Box<dyn Fn(&C) -> usize + Send>,
+    delete: Box<dyn FnOnce(&C) + Send>,
 }
 
-impl Deletion {
+impl<C> Deletion<C> {
     /// `bindings` says how many go along; it is asked just before, because who asks for a deletion does not wait for the metadata.
     pub(crate) fn new(
-        bindings: impl Fn(&Inner) -> usize + Send + 'static,
-        delete: impl FnOnce(&Inner) + Send + 'static,
-    ) -> Deletion {
+        bindings: impl Fn(&C) -> usize + Send + 'static,
+        delete: impl FnOnce(&C) + Send + 'static,
+    ) -> Deletion<C> {
         Deletion { bindings: Box::new(bindings), delete: Box::new(delete) }
     }
 
     /// Does it on the thread for deletions, announced if it is long.
-    pub(crate) fn perform(self, inner: &Inner) {
-        if (self.bindings)(inner) > BINDINGS_INLINE_MAX {
-            inner.long_changes.run(|| (self.delete)(inner));
+    pub(crate) fn perform(self, control: &C, long_changes: &LongChanges) {
+        if (self.bindings)(control) > BINDINGS_INLINE_MAX {
+            long_changes.run(|| (self.delete)(control));
         } else {
-            (self.delete)(inner);
+            (self.delete)(control);
         }
     }
 }
 
-#[derive(Default)]
-struct Work {
-    waiting: VecDeque<Deletion>,
+struct Work<C> {
+    waiting: VecDeque<Deletion<C>>,
     is_stopped: bool,
 }
 
 /// Hands work to the thread, in order.
-#[derive(Default)]
-pub(crate) struct Deletions {
-    work: Mutex<Work>,
+pub(crate) struct Deletions<C> {
+    work: Mutex<Work<C>>,
     wake: Condvar,
 }
 
-impl Deletions {
+impl<C> Default for Deletions<C> {
+    fn default() -> Self {
+        let work = Work { waiting: VecDeque::new(), is_stopped: false };
+        Deletions { work: Mutex::new(work), wake: Condvar::new() }
+    }
+}
+
+impl<C> Deletions<C> {
     /// Adds one.
-    pub(crate) fn submit(&self, deletion: Deletion) {
+    pub(crate) fn submit(&self, deletion: Deletion<C>) {
         self.work.lock().waiting.push_back(deletion);
         self.wake.notify_one();
     }
@@ -71,7 +76,7 @@ impl Deletions {
     }
 
     /// The next one, at once or when there is one; `None` when it is time to stop.
-    pub(crate) fn next(&self) -> Option<Deletion> {
+    pub(crate) fn next(&self) -> Option<Deletion<C>> {
         let mut work = self.work.lock();
         loop {
             match work.waiting.pop_front() {
@@ -83,9 +88,9 @@ impl Deletions {
     }
 
     /// Does one on the caller's thread; false when nothing waits.
-    pub(crate) fn step(&self, inner: &Inner) -> bool {
+    pub(crate) fn step(&self, control: &C) -> bool {
         let next = self.work.lock().waiting.pop_front();
-        next.map(|deletion| (deletion.delete)(inner)).is_some()
+        next.map(|deletion| (deletion.delete)(control)).is_some()
     }
 }
 
@@ -93,6 +98,7 @@ impl Deletions {
 mod tests {
     use std::sync::Arc;
 
+    use crate::broker::Inner;
     use crate::call::Call;
     use crate::{Broker, BrokerOptions};
 

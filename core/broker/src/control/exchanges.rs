@@ -9,9 +9,9 @@ use routing::{ExchangeType, TypeError};
 
 use super::deletions::{BINDINGS_INLINE_MAX, Deletion};
 use super::queues::{clean_name, is_reserved};
-use crate::access::Permission;
 use crate::broker::Inner;
 use crate::call::{Call, Commit};
+use crate::permission::Permission;
 use crate::refused::{Refused, Resource};
 use crate::{Broker, Principal};
 

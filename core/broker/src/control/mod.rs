@@ -2,6 +2,7 @@
 pub mod bindings;
 mod commits;
 pub(crate) mod committing;
+pub(crate) mod deleted;
 pub(crate) mod deletions;
 pub(crate) mod durable;
 pub mod exchanges;

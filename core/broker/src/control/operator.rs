@@ -7,7 +7,7 @@ use queues::{MessageSeq, Scheduled};
 use crate::actor::actor;
 use crate::call::Call;
 use crate::cell::{Event, Queue};
-use crate::control::queues::DeletedQueue;
+use crate::control::deleted::DeletedQueue;
 use crate::refused::Refused;
 
 /// On which condition an operator deletes a queue (B78).

@@ -10,17 +10,20 @@ use metadata::{
     Outcome, QueueType, RoomFor,
 };
 use queues::{Kind, QueueCounts};
+use stdx::ConnectionId;
 
 use super::deletions::{BINDINGS_INLINE_MAX, Deletion};
 use super::proposals::Followed;
 use super::translate::sorted;
-use crate::access::Permission;
-use crate::announcements::events::INTERNAL;
+use crate::actor::INTERNAL;
 use crate::call::{Call, Reply};
-use crate::cell::crash::Condition;
+use crate::cell::condition::Condition;
 use crate::cell::{Event, Queue};
+use crate::control::deleted::DeletedQueue;
+use crate::permission::Permission;
 use crate::queue_types::{QUEUE_TYPE_ARGUMENT, kind_of, queue_config, queue_type};
 use crate::refused::{Refused, Resource};
+use crate::services::ControlPlane;
 use crate::vhost::Vhost;
 use crate::{Broker, Principal};
 
@@ -56,13 +59,6 @@ pub struct FoundQueue {
     pub queue: Arc<Queue>,
     /// Answered with the counts of declare-ok (B70).
     pub counts: Call<Result<QueueCounts, Refused>>,
-}
-
-/// Result of queue.delete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeletedQueue {
-    /// Ready messages that went with it; 0 when there was no such queue (B78).
-    pub ready: u64,
 }
 
 /// A name without CR and LF (B50).
@@ -279,6 +275,24 @@ impl Broker {
         let (reply, call) = Call::pair();
         queue.submit(Event::Purge(0, reply));
         Ok(call)
+    }
+}
+
+impl ControlPlane for crate::broker::Inner {
+    fn queue_deleted(
+        &self,
+        queue: &Arc<Queue>,
+        ready: u64,
+        reply: Reply<Result<DeletedQueue, Refused>>,
+        by: Box<str>,
+    ) {
+        let (counted, queue) = (queue.clone(), queue.clone());
+        let bindings = move |control: &crate::broker::Inner| control.binding_count_to(&counted);
+        self.delete_in_turn(bindings, move |control| control.finish_delete(&queue, ready, reply, &by));
+    }
+
+    fn name_and_user(&self, connection: ConnectionId) -> Option<(Arc<str>, Box<str>)> {
+        self.connections.name_and_user(connection).map(|(name, user)| (name, user.name.clone()))
     }
 }
 

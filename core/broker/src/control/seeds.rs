@@ -1,17 +1,12 @@
 //! What every new vhost starts with: users, limits and operator policies by the vhost's name. Refuses to know who makes vhosts,
 //! and touches none that exists.
 
-use std::collections::BTreeSet;
-
 use metadata::{
-    AddUser, AddVhost, ApplyTo, Command, Credentials, Hashing, Limits, Name, PolicyDefinition, PolicyValue,
-    SetPermissions, SetPolicy, SetVhostLimits,
+    ApplyTo, Command, Limits, Name, PolicyDefinition, PolicyValue, SetPermissions, SetPolicy, SetVhostLimits,
 };
 use stdx::Secret;
 
-use crate::Broker;
 use crate::policies::Pattern;
-use crate::refused::Refused;
 
 /// What new vhosts start with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -98,24 +93,24 @@ impl PolicySeed {
 }
 
 impl VhostSeeds {
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.users.is_empty() && self.limits.is_empty() && self.operator_policies.is_empty()
     }
 }
 
-fn matches(pattern: &str, vhost: &[u8]) -> bool {
+pub(crate) fn matches(pattern: &str, vhost: &[u8]) -> bool {
     Pattern::new(pattern).matches(vhost)
 }
 
 impl LimitSeed {
-    fn command(&self, vhost: &Name) -> Command {
+    pub(crate) fn command(&self, vhost: &Name) -> Command {
         let limits: Limits = self.limits.iter().map(|(name, value)| (Box::from(*name), *value)).collect();
         Command::SetVhostLimits(SetVhostLimits { vhost: vhost.clone(), limits })
     }
 }
 
 impl PolicySeed {
-    fn command(&self, vhost: &Name) -> Command {
+    pub(crate) fn command(&self, vhost: &Name) -> Command {
         let mut definition = PolicyDefinition::default();
         self.definition.iter().for_each(|(name, value)| definition.set(name, PolicyValue::Integer(*value)));
         Command::SetOperatorPolicy(SetPolicy {
@@ -130,57 +125,9 @@ impl PolicySeed {
 }
 
 impl UserSeed {
-    fn permissions(&self, vhost: &Name) -> Command {
+    pub(crate) fn permissions(&self, vhost: &Name) -> Command {
         let [configure, write, read] = self.permissions.each_ref().map(|pattern| pattern.as_str().into());
         let (user, vhost) = (self.name.as_bytes().into(), vhost.clone());
         Command::SetPermissions(SetPermissions { user, vhost, configure, write, read })
-    }
-}
-
-impl Broker {
-    /// The commands that make a new vhost what the options say, itself first. Users that are not in `users` are made, and then are
-    /// in it.
-    ///
-    /// # Errors
-    /// [`Refused::Unavailable`] when a password cannot be hashed.
-    pub fn vhost_with_seeds(
-        &self,
-        add: AddVhost,
-        users: &mut BTreeSet<Name>,
-    ) -> Result<Vec<Command>, Refused> {
-        let (seeds, vhost) = (&self.options().vhost_seeds, add.name.clone());
-        let mut commands = vec![Command::AddVhost(add)];
-        let limits = seeds.limits.iter().filter(|seed| matches(&seed.vhost_pattern, &vhost));
-        let limits = limits.min_by(|one, other| one.id.cmp(&other.id));
-        commands.extend(limits.map(|seed| seed.command(&vhost)));
-        let says = |seed: &&PolicySeed| !seed.definition.is_empty() && matches(&seed.vhost_pattern, &vhost);
-        let policies = seeds.operator_policies.iter().filter(says);
-        commands.extend(policies.map(|seed| seed.command(&vhost)));
-        for seed in seeds.users.iter().filter(|seed| matches(&seed.vhost_pattern, &vhost)) {
-            let name: Name = seed.name.as_bytes().into();
-            if users.insert(name.clone()) {
-                commands.push(Command::AddUser(self.user_of(seed, name)?));
-            }
-            commands.push(seed.permissions(&vhost));
-        }
-        Ok(commands)
-    }
-
-    /// Whether new vhosts start with anything but their exchanges.
-    pub fn seeds_vhosts(&self) -> bool {
-        !self.options().vhost_seeds.is_empty()
-    }
-
-    fn user_of(&self, seed: &UserSeed, name: Name) -> Result<AddUser, Refused> {
-        let credentials = match &seed.password {
-            None => Credentials::none(),
-            Some(password) => {
-                let salt = self.services().random_bytes();
-                Credentials::of_password(Hashing::Sha256, salt, password.expose().as_bytes())
-                    .ok_or(Refused::Unavailable)?
-            }
-        };
-        let tags = seed.tags.iter().map(|tag| Box::from(&**tag)).collect();
-        Ok(AddUser { name, credentials, tags })
     }
 }

@@ -10,8 +10,8 @@ use platform::Disk;
 use super::committing::Committing;
 use super::translate::refused;
 use super::unsynced::Unsynced;
-use crate::broker::StartError;
 use crate::foundation::Foundation;
+use crate::open_errors::StartError;
 use crate::refused::Refused;
 
 /// Kind of the only record in the metadata log: encoded facts.

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use message::{Facts, MessageView, is_same};
 use parking_lot::Mutex;
 use queues::{BodyBuffer, BodyBytes, HeldBody, IncomingMessage, IncomingMessages};
+use routing::delay_ms;
 
-use super::confirms::{ConfirmRange, ConfirmSink};
-use super::delayed;
+use crate::data::confirms::{ConfirmRange, ConfirmSink};
 use crate::stages::{Began, Stage, Stages};
 
 /// A piece of the arena.
@@ -386,7 +386,7 @@ impl<'a> IncomingMessages<'a> for ToWait<'a> {
 
     fn message(&self, nth: usize) -> IncomingMessage<'a> {
         let mut incoming = self.0.message(nth);
-        delayed::wait(&mut incoming);
+        wait(&mut incoming);
         incoming
     }
 
@@ -555,6 +555,11 @@ impl BatchConfirms {
             group.sink.confirmed(ConfirmRange { first: group.first, last: group.last, rejected });
         }
     }
+}
+
+/// In the store, a message lives for as long as it is delayed. Its own time to live begins when it is routed.
+fn wait(incoming: &mut IncomingMessage<'_>) {
+    incoming.ttl_ms = incoming.message.plain().properties().headers().and_then(delay_ms);
 }
 
 #[cfg(test)]

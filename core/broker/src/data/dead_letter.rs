@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use message::{Array, Death, Died, Facts, Format, History, Keys, MessageView, Value, carbon_copies};
 use parking_lot::Mutex;
-use queues::{DeadReason, HeldBody, SettledRun};
+use queues::{DeadReason, SettledRun};
 use smallvec::SmallVec;
 
 use super::batch::{Batch, BatchConfirms};
@@ -18,93 +18,12 @@ use super::routes::reply_consumers;
 use crate::cell::machine::MachineType;
 use crate::cell::settings::DeadLetterTarget;
 use crate::cell::{Event, Life, Queue, QueueRef};
+use crate::data::letter::DeadLetter;
 use crate::services::Services;
 use crate::vhost::Vhost;
 
 /// Bytes of letters gathered before they are handed over: thousands of large messages may die at once.
 const BATCH_BYTES_MAX: usize = 1 << 20;
-
-/// A message on its way out of a queue, dead or due.
-pub(crate) struct DeadLetter {
-    reason: DeadReason,
-    /// What the queue logs once the letter is safe.
-    removal: Option<SettledRun>,
-    /// The life of the queue in which it left.
-    life: Life,
-    /// Exchange, routing key, properties, annotations and body, unless that is shared: one allocation, of as many letters as there
-    /// are messages.
-    bytes: Box<[u8]>,
-    /// Where the first four end.
-    ends: [u32; 4],
-    /// The body, when other queues have it, too.
-    shared: Option<HeldBody>,
-}
-
-impl DeadLetter {
-    /// Copies what the machine shows.
-    pub(crate) fn new(
-        reason: DeadReason,
-        removal: Option<SettledRun>,
-        life: Life,
-        message: MessageView<'_>,
-        annotations: &[u8],
-        shared: Option<HeldBody>,
-    ) -> DeadLetter {
-        let MessageView { exchange, routing_key, properties, body } = message;
-        let mut ends = [0; 4];
-        let mut end = 0;
-        for (part, known) in [exchange, routing_key, properties, annotations].iter().zip(&mut ends) {
-            end += part.len();
-            *known = u32::try_from(end).expect("headers fit into a frame");
-        }
-        let body = if shared.is_some() { &[] } else { body };
-        let bytes = [exchange, routing_key, properties, annotations, body].concat().into();
-        DeadLetter { reason, removal, life, bytes, ends, shared }
-    }
-
-    /// Where it was published.
-    pub(super) fn exchange(&self) -> &[u8] {
-        &self.bytes[..self.ends[0] as usize]
-    }
-
-    pub(super) fn routing_key(&self) -> &[u8] {
-        &self.bytes[self.ends[0] as usize..self.ends[1] as usize]
-    }
-
-    pub(super) fn properties(&self) -> &[u8] {
-        &self.bytes[self.ends[1] as usize..self.ends[2] as usize]
-    }
-
-    /// What the broker kept beside it, see [`History`].
-    pub(super) fn annotations(&self) -> &[u8] {
-        &self.bytes[self.ends[2] as usize..self.ends[3] as usize]
-    }
-
-    /// The message as it left the queue.
-    pub(super) fn view(&self) -> MessageView<'_> {
-        MessageView {
-            exchange: self.exchange(),
-            routing_key: self.routing_key(),
-            properties: self.properties(),
-            body: self.body(),
-        }
-    }
-
-    pub(crate) fn body(&self) -> &[u8] {
-        self.shared.as_ref().map_or(&self.bytes[self.ends[3] as usize..], |held| &held.bytes)
-    }
-
-    /// Whether another one differs in its body only, and died of the same.
-    fn has_head_of(&self, other: &DeadLetter) -> bool {
-        let end = self.ends[3] as usize;
-        self.reason == other.reason && self.ends == other.ends && self.bytes[..end] == other.bytes[..end]
-    }
-
-    /// The body as the queues that get the letter share it, if they do.
-    fn share(&self, services: &Services, queues: usize) -> Option<HeldBody> {
-        self.shared.clone().or_else(|| services.share(self.body(), queues))
-    }
-}
 
 /// Bytes that letters keep in memory while they wait.
 pub(crate) fn bytes(letters: &[DeadLetter]) -> usize {
@@ -289,7 +208,7 @@ impl<'a> Outgoing<'a> {
         if queues.is_empty() {
             return;
         }
-        let shared = letter.share(self.from.services(), queues.len());
+        let shared = letter.share(|body| self.from.services().share(body, queues.len()));
         let (way, is_the_same) = self.ways.list(queues);
         let index = self.batch.push_letter(view, facts, annotations, shared, is_the_same);
         self.handovers.add(way, index);

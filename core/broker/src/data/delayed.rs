@@ -10,18 +10,13 @@ use std::sync::Arc;
 use message::{
     Edit, Facts, Format, History, MessageView, Properties, TableBuf, carbon_copies, headers_of, rewrite,
 };
-use queues::IncomingMessage;
 use routing::delay_ms;
 
 use super::batch::BatchConfirms;
-use super::dead_letter::{DeadLetter, Outgoing};
+use super::dead_letter::Outgoing;
 use crate::cell::{Queue, QueueRef};
+use crate::data::letter::DeadLetter;
 use crate::vhost::Vhost;
-
-/// In the store, a message lives for as long as it is delayed. Its own time to live begins when it is routed.
-pub(crate) fn wait(incoming: &mut IncomingMessage<'_>) {
-    incoming.ttl_ms = incoming.message.plain().properties().headers().and_then(delay_ms);
-}
 
 /// Routes what is due from the exchange where it waited. Of an exchange that is gone, so is all that waited.
 pub(super) fn hand_over(store: &Queue, due: &[DeadLetter], confirms: Option<&Arc<BatchConfirms>>) {

@@ -5,6 +5,7 @@ pub mod consume;
 pub(crate) mod dead_letter;
 pub(crate) mod delayed;
 pub(crate) mod handovers;
+pub(crate) mod letter;
 pub mod publish;
 pub(crate) mod recent;
 pub mod reply;

@@ -10,13 +10,12 @@ use parking_lot::RwLock;
 use queues::{Delivery, MessageSeq};
 
 use crate::data::consume::ConsumerSink;
-use crate::{Broker, Principal};
 
 /// The pseudo-queue clients consume from.
 pub const REPLY_QUEUE: &[u8] = b"amq.rabbitmq.reply-to";
 
 /// Random bytes of an address.
-const OPAQUE_BYTES: usize = 24;
+pub(crate) const OPAQUE_BYTES: usize = 24;
 
 const ADDRESS_PREFIX: &[u8] = b"amq.rabbitmq.reply-to.";
 
@@ -35,6 +34,11 @@ pub(crate) fn is_generated(address: &[u8]) -> bool {
 pub(crate) struct ReplyConsumer(Option<(u32, Arc<dyn ConsumerSink>)>);
 
 impl ReplyConsumer {
+    /// The consumer of a session.
+    pub(crate) fn new(token: u32, sink: Arc<dyn ConsumerSink>) -> Arc<ReplyConsumer> {
+        Arc::new(ReplyConsumer(Some((token, sink))))
+    }
+
     /// The requester that is gone.
     pub(crate) fn nobody() -> Arc<ReplyConsumer> {
         static NOBODY: OnceLock<Arc<ReplyConsumer>> = OnceLock::new();
@@ -55,35 +59,21 @@ impl ReplyConsumer {
 pub(crate) struct Replies(RwLock<HashMap<Box<[u8]>, Arc<ReplyConsumer>>>);
 
 impl Replies {
-    /// The consumer behind an address.
-    pub(crate) fn get(&self, address: &[u8]) -> Option<Arc<ReplyConsumer>> {
-        self.0.read().get(address).cloned()
-    }
-}
-
-impl Broker {
-    /// Registers a reply consumer; returns its address `amq.rabbitmq.reply-to.<opaque>`. Replies arrive through
-    /// `sink.deliver(token, ..)`, need no settling, and are dropped when the sink takes none.
-    pub fn register_reply(
-        &self,
-        principal: &Principal,
-        token: u32,
-        sink: Arc<dyn ConsumerSink>,
-    ) -> Box<[u8]> {
-        let opaque = URL_SAFE_NO_PAD.encode(self.services().random_bytes::<OPAQUE_BYTES>());
+    /// Gives a consumer an address made of these bytes, which are random.
+    pub(crate) fn add(&self, opaque: [u8; OPAQUE_BYTES], consumer: Arc<ReplyConsumer>) -> Box<[u8]> {
+        let opaque = URL_SAFE_NO_PAD.encode(opaque);
         let address: Box<[u8]> = [ADDRESS_PREFIX, opaque.as_bytes()].concat().into();
-        let consumer = Arc::new(ReplyConsumer(Some((token, sink))));
-        principal.vhost.replies.0.write().insert(address.clone(), consumer);
+        self.0.write().insert(address.clone(), consumer);
         address
     }
 
-    /// Forgets a reply address (cancel, channel or connection closed).
-    pub fn unregister_reply(&self, principal: &Principal, address: &[u8]) {
-        principal.vhost.replies.0.write().remove(address);
+    /// Forgets an address.
+    pub(crate) fn remove(&self, address: &[u8]) {
+        self.0.write().remove(address);
     }
 
-    /// Whether the requester behind an address still lives (passive declare of it, B155).
-    pub fn reply_exists(&self, principal: &Principal, address: &[u8]) -> bool {
-        principal.vhost.replies.get(address).is_some()
+    /// The consumer behind an address.
+    pub(crate) fn get(&self, address: &[u8]) -> Option<Arc<ReplyConsumer>> {
+        self.0.read().get(address).cloned()
     }
 }

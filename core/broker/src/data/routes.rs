@@ -9,8 +9,9 @@ use routing::{DestinationSet, Exchange, ExchangeKind, Lookup, Scratch};
 use super::handovers::QueueList;
 use super::publish::{check_publish, is_topic};
 use super::reply::{ReplyConsumer, is_generated, is_reply_address};
-use crate::access::{Permission, Principal};
+use crate::access::Principal;
 use crate::cell::QueueRef;
+use crate::permission::Permission;
 use crate::refused::{Refused, Resource};
 use crate::vhost::Vhost;
 

@@ -11,9 +11,9 @@ use queues::{BlockPlace, Place};
 use stdx::QueueId;
 
 use crate::bodies::{BodiesFound, FoundAt, STREAM};
-use crate::broker::StartError;
 use crate::cell::Queue;
 use crate::control::follow::Contents;
+use crate::open_errors::StartError;
 
 /// Bytes of a block's header in a segment (`docs/formats/segment.md`).
 const BLOCK_HEADER_BYTES: u64 = 8;

@@ -9,7 +9,7 @@ use platform::RealDisk;
 use queues::{Machine, RecordKind};
 use stdx::QueueId;
 
-use crate::cell::crash::Condition;
+use crate::cell::condition::Condition;
 use crate::{Broker, BrokerOptions, StartError};
 
 /// Messages in the block that [`store`] places in a segment.

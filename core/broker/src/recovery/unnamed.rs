@@ -12,7 +12,7 @@ use metadata::{State, is_durable_id};
 use platform::Disk;
 use queues::{RecordKind, Recovering};
 
-use crate::broker::StartError;
+use crate::open_errors::StartError;
 
 /// Refuses a folder in which the end of the metadata log would be cut off, and whose message log holds messages of queues of which
 /// nothing before that end tells. Changes nothing. Reads the message log only when there is such an end.

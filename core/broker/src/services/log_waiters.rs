@@ -11,7 +11,7 @@ use commitlog::{DurableListener, IoFailure, Log, LogError, Position, WriteTimes}
 use parking_lot::Mutex;
 
 use crate::alarms::Alarms;
-use crate::checkpointer::Checkpointer;
+use crate::checkpointer::notes::Checkpointer;
 use crate::data::batch::BatchConfirms;
 use crate::log_texts::{Line, Pace, Room};
 use crate::stages::{Stage, Stages};

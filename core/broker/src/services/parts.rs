@@ -1,24 +1,26 @@
 //! What services are made of, and how they begin: who answers for the log and the segments is connected to them here.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use commitlog::{Log, SegmentIo, Segments};
 use metadata::FIRST_NODE;
 use parking_lot::Mutex;
 
-use super::{LogWaiters, Motion, QueuesById, SegmentAnswers, Services};
+use super::{LogWaiters, QueuesById, Services};
 use crate::BrokerOptions;
 use crate::alarms::Alarms;
 use crate::announcements::events::Announcer;
 use crate::background::Background;
-use crate::bodies::Bodies;
-use crate::cell::place::Configs;
-use crate::checkpointer::Checkpointer;
-use crate::cluster::Cluster;
+use crate::bodies::{Bodies, BodyNode};
+use crate::cell::configs::Configs;
+use crate::checkpointer::notes::Checkpointer;
+use crate::cluster::{Cluster, Surroundings};
 use crate::foundation::Foundation;
 use crate::log_places::LogPlaces;
 use crate::seen_files::SeenFiles;
+use crate::services::motion::Motion;
+use crate::services::segment_answers::SegmentAnswers;
 use crate::stages::Stages;
 use crate::streams::Streams;
 
@@ -104,13 +106,14 @@ impl Parts {
             stages,
             motion,
             own_node: cluster.as_ref().and_then(Cluster::own).map_or(FIRST_NODE, |(number, _)| number),
-            cluster,
+            cluster: cluster.map(|cluster| Arc::new(cluster) as Arc<dyn Surroundings>),
             segment_waiting_bytes_max: foundation.sizes.waiting_bytes_max,
             segment_free_bytes_max: foundation.sizes.segment_free_bytes_max,
             node_free_bytes_max: foundation.sizes.node_free_bytes_max,
             segment_totals: Arc::default(),
         });
-        services.bodies.belong_to(&services);
+        let node: Weak<dyn BodyNode> = Arc::downgrade(&(services.clone() as Arc<dyn BodyNode>));
+        services.bodies.belong_to(node);
         Ok(services)
     }
 }

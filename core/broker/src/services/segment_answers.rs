@@ -1,55 +1,15 @@
 //! Answers of the segment threads, brought to the queues and shared bodies that asked. Refuses to know what they do with them.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use parking_lot::RwLock;
 use queues::{BlockPlace, BlockToken};
-use stdx::QueueId;
 
 use super::LogWaiters;
 use crate::alarms::Alarms;
-use crate::bodies::{self, Bodies};
-use crate::cell::{Event, Queue};
-
-/// Queues by id: where answers of the disk find them.
-#[derive(Clone, Default)]
-pub(crate) struct QueuesById(Arc<RwLock<HashMap<QueueId, Weak<Queue>, foldhash::fast::RandomState>>>);
-
-impl QueuesById {
-    /// A queue that can be found from now on, as long as somebody else holds it.
-    pub(super) fn add(&self, queue: &Arc<Queue>) {
-        self.0.write().insert(queue.id, Arc::downgrade(queue));
-    }
-
-    pub(super) fn remove(&self, queue: QueueId) {
-        self.0.write().remove(&queue);
-    }
-
-    /// One of them.
-    pub(super) fn get(&self, queue: QueueId) -> Option<Arc<Queue>> {
-        self.0.read().get(&queue).and_then(Weak::upgrade)
-    }
-
-    /// All that exist, in the order of their ids.
-    pub(super) fn all(&self) -> Vec<Arc<Queue>> {
-        let mut all: Vec<_> = self.0.read().values().filter_map(Weak::upgrade).collect();
-        all.sort_unstable_by_key(|queue| queue.id);
-        all
-    }
-
-    /// A figure of all that exist.
-    pub(super) fn sum(&self, of: impl Fn(&Queue) -> u64) -> u64 {
-        let all: Vec<_> = self.0.read().values().filter_map(Weak::upgrade).collect();
-        all.iter().map(|queue| of(queue)).sum()
-    }
-
-    fn submit(&self, stream: u64, event: Event) {
-        if let Some(queue) = self.get(QueueId(stream)) {
-            queue.submit(event);
-        }
-    }
-}
+use crate::bodies;
+use crate::bodies::Bodies;
+use crate::cell::Event;
+use crate::services::QueuesById;
 
 /// Answers of the segment threads, passed to the cells.
 pub(crate) struct SegmentAnswers {

@@ -3,6 +3,7 @@
 
 use message::{Filter, TableBuf};
 use platform::{SimClock, SimDisk};
+use queues::Credit;
 use streamlog::Seek;
 
 use super::*;

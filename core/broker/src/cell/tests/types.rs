@@ -5,8 +5,8 @@ use stdx::QueueId;
 
 use super::*;
 use crate::cell::Life;
+use crate::cell::configs::Configs;
 use crate::cell::machine::MachineType;
-use crate::cell::place::Configs;
 use crate::cell::settings::Terms;
 use crate::policies::AppliedPolicies;
 

@@ -1,42 +1,16 @@
 //! The nodes that are linked, as far as their queues and this node's are concerned.
 
-use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
-use stdx::QueueId;
 
 use super::frames;
-use super::home::Guests;
-use super::origin::Asked;
 use super::outlet::Outlet;
-use crate::broker::Inner;
 use crate::cell::Queue;
+use crate::cluster::far::known::{Asked, Far, Fars, Guests};
 use crate::cluster::name::NodeName;
 use crate::cluster::peers::{Epoch, Lane, SharedPeers};
-
-/// One other node that is linked.
-pub(crate) struct Far {
-    pub(super) outlet: Outlet,
-    /// This node's questions to the other one.
-    pub(super) asked: Asked,
-    /// Queues of this node that the other one uses.
-    pub(super) guests: Guests,
-}
-
-/// All nodes that are linked, as far as their queues and this node's are concerned.
-#[derive(Default)]
-pub(crate) struct Fars {
-    linked: RwLock<HashMap<NodeName, Arc<Far>>>,
-    arriving: Mutex<crate::cluster::frames::Arriving>,
-    peers: OnceLock<SharedPeers>,
-    /// Nodes that were linked before the links were known here.
-    early: Mutex<Vec<NodeName>>,
-    inner: OnceLock<Weak<Inner>>,
-    /// Queues that several nodes have.
-    replicated: Mutex<HashMap<QueueId, Weak<Queue>>>,
-}
+use crate::services::Services;
 
 impl Fars {
     pub(in crate::cluster) fn start(&self, peers: SharedPeers) {
@@ -45,13 +19,13 @@ impl Fars {
         early.iter().for_each(|name| self.up(name));
     }
 
-    pub(in crate::cluster) fn attach(&self, inner: Weak<Inner>) {
-        let _is_first = self.inner.set(inner);
+    pub(in crate::cluster) fn attach(&self, services: &Arc<Services>) {
+        let _is_first = self.services.set(Arc::downgrade(services));
     }
 
-    /// The broker, once it is there.
-    pub(in crate::cluster) fn inner(&self) -> Option<Arc<Inner>> {
-        self.inner.get().and_then(Weak::upgrade)
+    /// What the queues of this node share, once the broker is there.
+    pub(in crate::cluster) fn services(&self) -> Option<Arc<Services>> {
+        self.services.get().and_then(Weak::upgrade)
     }
 
     /// The node of that name, if it is linked.
@@ -119,12 +93,12 @@ impl Fars {
         let whole = self.arriving.lock().add(from, Lane::Live, kind, payload);
         let Some(message) = whole else { return true };
         let Some(far) = self.get(from) else { return true };
-        let Some(inner) = self.inner.get().and_then(Weak::upgrade) else {
+        let Some(services) = self.services.get().and_then(Weak::upgrade) else {
             return kind != frames::ASK || far.not_ready(message).is_some();
         };
         let read = match kind {
-            frames::ASK => far.asked_by(&inner, message),
-            frames::ANSWER => far.answered(&inner, message),
+            frames::ASK => far.asked_by(&services, message),
+            frames::ANSWER => far.answered(&services, message),
             frames::DELIVER => far.delivered(message),
             frames::NEWS => far.news(message),
             _ => None,
@@ -144,8 +118,8 @@ impl Fars {
 
     /// More of the metadata is applied here: what waited for it is tried again.
     pub(in crate::cluster) fn applied(&self, applied: u64) {
-        let Some(inner) = self.inner.get().and_then(Weak::upgrade) else { return };
+        let Some(services) = self.services.get().and_then(Weak::upgrade) else { return };
         let all: Vec<_> = self.linked.read().values().cloned().collect();
-        all.iter().for_each(|far| far.try_again(&inner, applied));
+        all.iter().for_each(|far| far.try_again(&services, applied));
     }
 }

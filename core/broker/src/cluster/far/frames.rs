@@ -1,6 +1,6 @@
 //! Messages between two nodes about queues, as bytes. Integers are big-endian.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, BytesMut};
 use message::{Facts, MessageView};
 use queues::{
     ConsumerId, ConsumerSpec, ConsumerStats, Credit, CreditNews, Delivery, GotMessage, MemberStanding,
@@ -8,6 +8,7 @@ use queues::{
 };
 use stdx::ConnectionId;
 
+use crate::cluster::far::carried::Carried;
 use crate::cluster::frames::{Fields, put_run};
 use crate::cluster::peers::FIRST_KIND;
 use crate::data::batch::{Batch, Picks};
@@ -77,15 +78,6 @@ pub(super) fn consumer(from: &mut Fields) -> Option<ConsumerId> {
 
 fn flag(from: &mut Fields) -> Option<bool> {
     from.u8().map(|byte| byte != 0)
-}
-
-/// A message on its way, in parts of the frame that brought it.
-pub(super) struct Carried {
-    pub(super) exchange: Bytes,
-    pub(super) routing_key: Bytes,
-    pub(super) properties: Bytes,
-    pub(super) body: Bytes,
-    pub(super) annotations: Bytes,
 }
 
 impl Carried {

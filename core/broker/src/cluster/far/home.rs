@@ -1,50 +1,28 @@
 //! The side of the node that has the messages: what another node asks of queues here, and its consumers.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
-use queues::{ConsumerId, CreditNews, Delivery, MessageSeq, SettleHow, SettleRun};
+use queues::{CreditNews, Delivery, MessageSeq, SettleHow, SettleRun};
 use stdx::QueueId;
 
-use super::fars::Far;
-use super::frames::{self, Asking, News};
-use super::replicas;
-use crate::broker::Inner;
+use super::frames::{Asking, News};
+use super::{frames, replicas};
 use crate::call::Call;
 use crate::cell::{Event, Queue};
 use crate::cluster::awaited::Awaited;
+use crate::cluster::far::known::{Far, Guest};
 use crate::cluster::frames::Fields;
 use crate::data::batch::{BatchConfirms, Handover, Picks};
 use crate::data::confirms::{ConfirmRange, ConfirmSink};
 use crate::data::consume::ConsumerSink;
 use crate::refused::Refused;
+use crate::services::Services;
 
 /// Bytes of deliveries on their way to one consumer of another node.
 const WINDOW_BYTES: i64 = 1 << 20;
-
-/// The holder of unsettled deliveries: a consumer, or the clients that got them one by one.
-type Holder = (QueueId, Option<ConsumerId>);
-
-/// Queues of this node that another node uses.
-#[derive(Default)]
-pub(super) struct Guests {
-    consumers: Mutex<HashMap<ConsumerId, (Arc<Queue>, Arc<Guest>)>>,
-    unsettled: Mutex<HashMap<Holder, BTreeSet<u64>>>,
-    /// Questions about queues that this node has not heard of yet, and all behind them.
-    early: Mutex<VecDeque<(u64, Bytes)>>,
-    inner: Mutex<Weak<Inner>>,
-}
-
-/// A consumer of another node, as its queue knows it.
-struct Guest {
-    far: Weak<Far>,
-    queue: QueueId,
-    id: ConsumerId,
-    ack_required: bool,
-    room_bytes: Mutex<i64>,
-}
 
 impl ConsumerSink for Guest {
     fn deliver(&self, _token: u32, run: &[Delivery<'_>]) -> usize {
@@ -128,30 +106,30 @@ fn no(number: u64, refused: &Refused) -> Bytes {
 
 impl Far {
     /// Something is asked of a queue here.
-    pub(super) fn asked_by(self: &Arc<Self>, inner: &Arc<Inner>, message: Bytes) -> Option<()> {
+    pub(super) fn asked_by(self: &Arc<Self>, services: &Arc<Services>, message: Bytes) -> Option<()> {
         let asking = Asking::read(&mut Fields(message.clone()))?;
-        *self.guests.inner.lock() = Arc::downgrade(inner);
+        *self.guests.services.lock() = Arc::downgrade(services);
         let mut early = self.guests.early.lock();
         // Under the lock: who shows a newer view looks here afterwards.
-        let applied = inner.services.cluster.as_ref().map_or(0, |cluster| cluster.view().applied);
-        let is_known = inner.services.queue_by_id(QueueId(asking.queue)).is_some();
+        let applied = services.cluster.as_ref().map_or(0, |cluster| cluster.view().applied);
+        let is_known = services.queue_by_id(QueueId(asking.queue)).is_some();
         if !early.is_empty() || (!is_known && asking.applied > applied) {
             early.push_back((asking.applied, message));
             return Some(());
         }
         drop(early);
-        self.ask_here(inner, message)
+        self.ask_here(services, message)
     }
 
     /// More of the metadata is applied.
-    pub(super) fn try_again(self: &Arc<Self>, inner: &Arc<Inner>, applied: u64) {
+    pub(super) fn try_again(self: &Arc<Self>, services: &Arc<Services>, applied: u64) {
         loop {
             let early = self.guests.early.lock();
             let Some((_, message)) = early.front().filter(|(needed, _)| *needed <= applied) else { return };
             let message = message.clone();
             // Removed afterwards: what comes meanwhile stays behind it.
             drop(early);
-            let _unreadable = self.ask_here(inner, message);
+            let _unreadable = self.ask_here(services, message);
             self.guests.early.lock().pop_front();
         }
     }
@@ -165,11 +143,11 @@ impl Far {
         Some(())
     }
 
-    fn ask_here(self: &Arc<Self>, inner: &Arc<Inner>, message: Bytes) -> Option<()> {
+    fn ask_here(self: &Arc<Self>, services: &Arc<Services>, message: Bytes) -> Option<()> {
         let mut from = Fields(message);
         let asking = Asking::read(&mut from)?;
         let number = asking.number;
-        let found = inner.services.queue_by_id(QueueId(asking.queue));
+        let found = services.queue_by_id(QueueId(asking.queue));
         if let Some(queue) = found.as_ref().filter(|_| replicas::is_of_members(asking.code)) {
             return self.told_by_member(queue, asking.code, &mut from);
         }
@@ -377,6 +355,6 @@ impl Far {
     }
 
     fn queue_here(&self, queue: QueueId) -> Option<Arc<Queue>> {
-        self.guests.inner.lock().upgrade()?.services.queue_by_id(queue)
+        self.guests.services.lock().upgrade()?.queue_by_id(queue)
     }
 }

@@ -4,11 +4,14 @@
 //! other, all of it on the live lane and in order. When the link ends, both sides give up what it carried: publishes are nacked, consumers are
 //! cancelled, deliveries that were not settled are put back.
 
+mod carried;
 mod fars;
 mod frames;
 mod home;
+mod known;
 pub(super) mod origin;
 mod outlet;
 pub(super) mod replicas;
 
-pub(super) use fars::{Far, Fars};
+pub(crate) use known::Surroundings;
+pub(super) use known::{Far, Fars};

@@ -1,64 +1,26 @@
 //! The side of the node whose client asks: what was asked of queues elsewhere and is not answered, and consumers of theirs that are here.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
-use queues::{ConsumerId, Delivery, GotMessage, MessageSeq, QueueCounts, QueueStats, SettleHow, SettleRun};
+use queues::{ConsumerId, Delivery, QueueCounts, QueueStats, SettleHow, SettleRun};
 
-use super::fars::Far;
-use super::frames::{self, Asking, Carried, News};
-use crate::broker::Inner;
-use crate::call::Reply;
+use super::frames;
+use super::frames::{Asking, News};
 use crate::cell::{Event, Queue};
+use crate::cluster::far::known::{Abroad, Asked, Far, Question};
 use crate::cluster::frames::{Fields, put_run};
-use crate::control::queues::DeletedQueue;
+use crate::control::deleted::DeletedQueue;
 use crate::data::batch::Handover;
-use crate::data::consume::ConsumerSink;
 use crate::refused::Refused;
+use crate::services::Services;
 
 /// Deliveries are handed to a session so many at a time.
 const RUN_MAX: usize = 64;
 /// Room that a consumer has made is told when it is so many bytes, or when nothing is left.
 const FREED_BYTES_TOLD: u64 = 256 << 10;
-
-/// A question on its way.
-enum Question {
-    Publish(Handover),
-    Get(bool, Reply<Result<Option<GotMessage>, Refused>>),
-    Purge(Reply<u64>),
-    Counts(Reply<Result<QueueCounts, Refused>>),
-    Stats(Reply<QueueStats>),
-    Delete(Reply<Result<DeletedQueue, Refused>>),
-    Consume(ConsumerId, Reply<Result<(), Refused>>),
-    Cancel(ConsumerId, Reply<()>),
-}
-
-/// A consumer of this node at a queue of the other one.
-struct Abroad {
-    queue: Arc<Queue>,
-    sink: Arc<dyn ConsumerSink>,
-    waiting: Mutex<Arrived>,
-}
-
-#[derive(Default)]
-struct Arrived {
-    /// Bytes that the session has not taken.
-    deliveries: VecDeque<(MessageSeq, bool, Carried)>,
-    /// Bytes that it has taken and the home has not been told of.
-    freed_bytes: u64,
-    is_cancelled: bool,
-}
-
-/// See the module.
-#[derive(Default)]
-pub(super) struct Asked {
-    next: AtomicU64,
-    open: Mutex<HashMap<u64, (Arc<Queue>, Question)>>,
-    consumers: Mutex<HashMap<ConsumerId, Arc<Abroad>>>,
-}
 
 impl Far {
     /// An event for a queue that lives there.
@@ -96,7 +58,7 @@ impl Far {
     }
 
     /// The other node has answered.
-    pub(super) fn answered(&self, inner: &Arc<Inner>, answer: Bytes) -> Option<()> {
+    pub(super) fn answered(&self, services: &Arc<Services>, answer: Bytes) -> Option<()> {
         let mut from = Fields(answer);
         let (number, is_refused) = (from.u64()?, from.u8()? != 0);
         let open = self.asked.open.lock().remove(&number);
@@ -134,8 +96,8 @@ impl Far {
             Question::Delete(reply) => {
                 let deleted = DeletedQueue { ready: from.u64()? };
                 // When it is gone here, too.
-                let told = move |_: &Inner, _| reply.send(Ok(deleted));
-                inner.services.cluster.as_ref()?.propose(None, Box::new(told));
+                let told = move || reply.send(Ok(deleted));
+                services.cluster.as_ref()?.when_caught_up(Box::new(told));
             }
             Question::Consume(_, reply) => reply.send(Ok(())),
             Question::Cancel(id, reply) => {

@@ -6,9 +6,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 use queues::RecordKind;
 use stdx::QueueId;
 
-use super::fars::Far;
 use super::frames::{ASK, Asking};
 use crate::cell::{Event, Queue};
+use crate::cluster::far::known::Far;
 use crate::cluster::frames::Fields;
 use crate::cluster::replicas::ReplicaEvent;
 

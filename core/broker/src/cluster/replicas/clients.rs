@@ -1,11 +1,10 @@
 //! Clients of this node at a replicated queue, wherever its leader is. Consumers are brought to each new leader; requests that nobody can
 //! answer now wait for one.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use queues::{ConsumerId, ConsumerSpec};
+use queues::ConsumerSpec;
 
 use super::role::Replica;
 use crate::call::Call;
@@ -16,14 +15,6 @@ use crate::data::consume::ConsumerSink;
 
 /// How long something waits for a leader before it is refused.
 const WAIT_MS: u64 = 30_000;
-
-/// See the module.
-#[derive(Default)]
-pub(super) struct Clients {
-    consumers: Mutex<HashMap<ConsumerId, (ConsumerSpec, Arc<dyn ConsumerSink>)>>,
-    /// With the time when it began to wait.
-    held: Mutex<VecDeque<(u64, Event)>>,
-}
 
 impl Queue {
     /// A client of this node asks for something: consumers are noted.

@@ -10,6 +10,7 @@ mod leading;
 mod role;
 mod shipping;
 mod shown;
+mod taking_part;
 #[cfg(test)]
 mod tests;
 mod watching;

@@ -1,0 +1,118 @@
+//! What this node knows of the queues of others: questions on their way, consumers on both sides. Refuses to know what happens to them.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock, Weak};
+
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+use queues::{ConsumerId, GotMessage, MessageSeq, QueueCounts, QueueStats};
+use stdx::QueueId;
+
+use crate::call::Reply;
+use crate::cell::Queue;
+use crate::cluster::far::carried::Carried;
+use crate::cluster::far::outlet::Outlet;
+use crate::cluster::name::NodeName;
+use crate::cluster::peers::SharedPeers;
+use crate::cluster::view::View;
+use crate::control::deleted::DeletedQueue;
+use crate::data::batch::Handover;
+use crate::data::consume::ConsumerSink;
+use crate::refused::Refused;
+use crate::services::Services;
+
+/// One other node that is linked.
+pub(crate) struct Far {
+    pub(super) outlet: Outlet,
+    /// This node's questions to the other one.
+    pub(super) asked: Asked,
+    /// Queues of this node that the other one uses.
+    pub(super) guests: Guests,
+}
+
+/// All nodes that are linked, as far as their queues and this node's are concerned.
+#[derive(Default)]
+pub(crate) struct Fars {
+    pub(super) linked: RwLock<HashMap<NodeName, Arc<Far>>>,
+    pub(super) arriving: Mutex<crate::cluster::frames::Arriving>,
+    pub(super) peers: OnceLock<SharedPeers>,
+    /// Nodes that were linked before the links were known here.
+    pub(super) early: Mutex<Vec<NodeName>>,
+    pub(super) services: OnceLock<Weak<Services>>,
+    /// Queues that several nodes have.
+    pub(super) replicated: Mutex<HashMap<QueueId, Weak<Queue>>>,
+}
+
+/// A question on its way.
+pub(super) enum Question {
+    Publish(Handover),
+    Get(bool, Reply<Result<Option<GotMessage>, Refused>>),
+    Purge(Reply<u64>),
+    Counts(Reply<Result<QueueCounts, Refused>>),
+    Stats(Reply<QueueStats>),
+    Delete(Reply<Result<DeletedQueue, Refused>>),
+    Consume(ConsumerId, Reply<Result<(), Refused>>),
+    Cancel(ConsumerId, Reply<()>),
+}
+
+/// A consumer of this node at a queue of the other one.
+pub(super) struct Abroad {
+    pub(super) queue: Arc<Queue>,
+    pub(super) sink: Arc<dyn ConsumerSink>,
+    pub(super) waiting: Mutex<Arrived>,
+}
+
+#[derive(Default)]
+pub(super) struct Arrived {
+    /// Bytes that the session has not taken.
+    pub(super) deliveries: VecDeque<(MessageSeq, bool, Carried)>,
+    /// Bytes that it has taken and the home has not been told of.
+    pub(super) freed_bytes: u64,
+    pub(super) is_cancelled: bool,
+}
+
+/// Questions of this node to another one, and its consumers there.
+#[derive(Default)]
+pub(super) struct Asked {
+    pub(super) next: AtomicU64,
+    pub(super) open: Mutex<HashMap<u64, (Arc<Queue>, Question)>>,
+    pub(super) consumers: Mutex<HashMap<ConsumerId, Arc<Abroad>>>,
+}
+
+/// The holder of unsettled deliveries: a consumer, or the clients that got them one by one.
+pub(super) type Holder = (QueueId, Option<ConsumerId>);
+
+/// Queues of this node that another node uses.
+#[derive(Default)]
+pub(super) struct Guests {
+    pub(super) consumers: Mutex<HashMap<ConsumerId, (Arc<Queue>, Arc<Guest>)>>,
+    pub(super) unsettled: Mutex<HashMap<Holder, BTreeSet<u64>>>,
+    /// Questions about queues that this node has not heard of yet, and all behind them.
+    pub(super) early: Mutex<VecDeque<(u64, Bytes)>>,
+    pub(super) services: Mutex<Weak<Services>>,
+}
+
+/// A consumer of another node, as its queue knows it.
+pub(super) struct Guest {
+    pub(super) far: Weak<Far>,
+    pub(super) queue: QueueId,
+    pub(super) id: ConsumerId,
+    pub(super) ack_required: bool,
+    pub(super) room_bytes: Mutex<i64>,
+}
+
+/// What queues ask of the cluster that their node is in.
+pub(crate) trait Surroundings: Send + Sync {
+    /// This node's view of the cluster.
+    fn view(&self) -> Arc<View>;
+
+    /// The nodes that are linked.
+    fn fars(&self) -> &Fars;
+
+    /// Something about nodes or members of queues is to be noted. May be lost: whoever needs it asks again.
+    fn step(&self, step: metadata::ClusterStep);
+
+    /// Does something when this node has all that the cluster had committed when it was asked.
+    fn when_caught_up(&self, then: Box<dyn FnOnce() + Send>);
+}

@@ -1,0 +1,12 @@
+//! What a permission is for.
+
+/// The three permissions of RabbitMQ's model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Permission {
+    /// Create and delete.
+    Configure,
+    /// Publish, bind to a queue.
+    Write,
+    /// Consume, bind from an exchange.
+    Read,
+}

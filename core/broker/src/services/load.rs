@@ -1,0 +1,12 @@
+//! How much log and segments have to store.
+
+/// How much log and segments have to store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// Anything may be brought.
+    Light,
+    /// What can wait does, such as messages that are to become dead letters.
+    Heavy,
+    /// Publishers wait.
+    Full,
+}

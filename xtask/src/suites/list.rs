@@ -248,7 +248,14 @@ pub(crate) const SUITES: &[Suite] = &[
     .against(AgainstUrl::Named),
     soak("soak-fulldisk", 60, r#"for run in 1 2 3 4 5; do "$PYTHON" testing/crash/fulldisk.py --warren "$WARREN_BIN" --all || exit 1; done"#),
     // Go's client runs its own suite; it compiles.
-    soak("soak-mqtt-clients", 20, "testing/mqtt/others/run.sh").needs(&["mqtt", "go"]),
+    soak("soak-mqtt-go", 20, "testing/mqtt/others/go.sh").needs(&["mqtt", "go"]),
+    // MQTT_TESTS is a checkout of the tests, if their repository cannot be fetched.
+    soak(
+        "soak-mqtt-paho",
+        20,
+        r#""$PYTHON" testing/mqtt/others/interoperability.py --warren "$WARREN_BIN" --cache "$CACHE" ${MQTT_TESTS:+--source "$MQTT_TESTS"}"#,
+    )
+    .needs(&["mqtt"]),
     // It compiles. One run each: what stages cost is within what two runs differ by.
     soak(
         "instructions",

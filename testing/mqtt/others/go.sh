@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# run.sh: a client that brings its own tests, against a Warren of its own.
+# go.sh: a client that brings its own tests, against a Warren of its own.
 #
-#   WARREN_BIN=PATH CACHE=FOLDER testing/mqtt/others/run.sh
+#   WARREN_BIN=PATH CACHE=FOLDER testing/mqtt/others/go.sh
 #
 # eclipse/paho.mqtt.golang runs its whole suite but for Test_OverLengthTopic: topics here have at most 255 bytes.
 set -euo pipefail

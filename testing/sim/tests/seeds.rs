@@ -48,10 +48,20 @@ fn nothing_is_lost_on_full_disks_and_all_of_it_goes_on_when_there_is_room() {
 }
 
 #[test]
+fn sessions_of_mqtt_lose_nothing_and_repeat_only_what_they_may() {
+    for seed in 1..=40 {
+        if let Err(why) = sim::run_fleet(seed, None) {
+            panic!("seed {seed} fails: {why}; again: cargo xtask sim --seed {seed} --kind 5 --tell");
+        }
+    }
+}
+
+#[test]
 fn the_same_seed_gives_the_same_history() {
     assert_eq!(sim::run(3, None), sim::run(3, None));
     assert_eq!(sim::run_house(3, None), sim::run_house(3, None));
     assert_eq!(sim::run_newborn(3, None), sim::run_newborn(3, None));
+    assert_eq!(sim::run_fleet(3, None), sim::run_fleet(3, None));
     assert_eq!(sim::run_short(2, None), sim::run_short(2, None));
     assert_eq!(sim::run_short(3, None), sim::run_short(3, None));
     assert_eq!(sim::run_full(3, None), sim::run_full(3, None));

@@ -111,6 +111,28 @@ impl Ledger {
         }
     }
 
+    /// It must be found from now on.
+    pub(crate) fn must_be_there(&mut self, id: u64) {
+        if let Some(entry) = self.entries.get_mut(&id)
+            && entry.known == Known::Perhaps
+        {
+            entry.known = Known::There;
+        }
+    }
+
+    /// It was published once more: it may be found from now on.
+    pub(crate) fn may_be_there(&mut self, id: u64, places: Places) {
+        let entry = self.entries.entry(id).or_insert_with(|| Entry::new(places, true));
+        (entry.known, entry.may_repeat) = (Known::Perhaps, true);
+    }
+
+    /// It may be there more than once.
+    pub(crate) fn may_repeat(&mut self, id: u64) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.may_repeat = true;
+        }
+    }
+
     /// It has left, if it was heard that it should.
     pub(crate) fn may_come_back(&mut self, id: u64) {
         if let Some(entry) = self.entries.get_mut(&id)

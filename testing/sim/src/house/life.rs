@@ -110,6 +110,14 @@ pub fn run_newborn(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String>
     House::new(world, vec![Box::new(Newborn::default())], Kind::Newborn).run(NEWBORN_LIVES)
 }
 
+/// Plays a history of these tenants alone.
+///
+/// # Errors
+/// What the broker did that it must not do.
+pub(super) fn play(world: World, tenants: Vec<Box<dyn Tenant>>) -> Result<Summary, String> {
+    House::new(world, tenants, Kind::Tenants).run(LIVES)
+}
+
 impl House {
     fn new(world: World, tenants: Vec<Box<dyn Tenant>>, kind: Kind) -> House {
         House {
@@ -441,8 +449,7 @@ impl House {
         let remains = life.driver.remains();
         life.stop();
         self.world.faults.heal();
-        self.world.check_freed(Some(&remains))?;
         self.tenants.iter_mut().for_each(|tenant| tenant.ended(Ended::Stopped));
-        Ok(())
+        self.world.check_freed(Some(&remains))
     }
 }

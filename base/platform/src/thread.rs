@@ -28,6 +28,23 @@ pub fn spawn_or_abort(name: &str, body: impl FnOnce() + Send + 'static) -> io::R
     })
 }
 
+/// How often the calling thread has waited for something so far: for a disk, a lock, another thread. A processor that was taken from it is no
+/// wait. 0 where the operating system does not tell.
+#[must_use]
+#[cfg_attr(target_os = "linux", expect(unsafe_code, reason = "asks the kernel what this thread has used"))]
+pub fn wait_count() -> u64 {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: zero is a value of every field of this plain structure.
+        let mut used: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: `used` is valid for a write of the structure that the call fills.
+        if unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut used) } == 0 {
+            return used.ru_nvcsw.cast_unsigned();
+        }
+    }
+    0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,5 +57,13 @@ mod tests {
         });
         handle.unwrap().join().unwrap();
         assert_eq!(receiver.recv().unwrap().as_deref(), Some("wal-0"));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_thread_that_sleeps_has_waited() {
+        let before = wait_count();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        assert!(wait_count() > before);
     }
 }

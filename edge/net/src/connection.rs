@@ -303,7 +303,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<S, P> {
     /// Hands the rest and what arrived behind it to the session, and keeps what it left.
     fn consume(&mut self, input: &[u8]) {
         let now = self.now();
+        self.outbox.begin_turn();
         let progress = self.session.receive(input, now);
+        self.outbox.end_turn();
         self.heed_outbox();
         self.needed = progress.needed;
         self.rest.clear();
@@ -323,7 +325,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<S, P> {
 
     fn consume_rest(&mut self) {
         let now = self.now();
+        self.outbox.begin_turn();
         let progress = self.session.receive(&self.rest, now);
+        self.outbox.end_turn();
         self.heed_outbox();
         self.rest.drain(..progress.consumed);
         self.needed = progress.needed;

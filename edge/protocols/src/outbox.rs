@@ -12,6 +12,7 @@
 //! never stop it: a client that writes its acks before it reads on would wait for a broker that waits for it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
 use atomic_waker::AtomicWaker;
@@ -54,6 +55,8 @@ struct Late {
 #[derive(Debug)]
 pub struct Outbox<S> {
     output: Mutex<Output<S>>,
+    /// The connection's task is in its session, and looks at the output afterwards.
+    is_in_turn: AtomicBool,
     waker: AtomicWaker,
 }
 
@@ -96,6 +99,13 @@ pub trait OutputBytes: Send + Sync {
     /// looking with [`OutputBytes::take`], or a wake may be missed.
     fn register(&self, waker: &Waker);
 
+    /// The connection's task calls its session: until the turn ends, bytes wake nobody. Afterwards the task must look with
+    /// [`OutputBytes::take`] or [`OutputBytes::pending_bytes`] before it waits.
+    fn begin_turn(&self);
+
+    /// The session has returned.
+    fn end_turn(&self);
+
     /// Gives back buffers that are empty and larger than `bytes_kept`. For idle connections.
     fn release_buffer(&self, bytes_kept: usize);
 }
@@ -115,7 +125,7 @@ impl<S> Outbox<S> {
             replied_before: 0,
             state,
         };
-        Outbox { output: Mutex::new(output), waker: AtomicWaker::new() }
+        Outbox { output: Mutex::new(output), is_in_turn: AtomicBool::new(false), waker: AtomicWaker::new() }
     }
 
     /// For the session itself, on the connection's task: bytes written under this guard wake nobody, because whoever
@@ -124,13 +134,15 @@ impl<S> Outbox<S> {
         self.output.lock()
     }
 
-    /// For everyone else: runs `write`, and wakes the connection's task if it put the first bytes into an empty outbox.
+    /// For everyone else: runs `write`, and wakes the connection's task if it put the first bytes into an empty outbox. A task that is in its
+    /// session is not woken, as when that makes the log confirm at once.
     #[inline]
     pub fn write<R>(&self, write: impl FnOnce(&mut Output<S>) -> R) -> R {
         let mut output = self.output.lock();
         let was_empty = output.bytes.is_empty();
         let result = write(&mut output);
-        let wake = was_empty && !output.bytes.is_empty();
+        // Under the lock: the task ends its turn before it takes the lock to look.
+        let wake = was_empty && !output.bytes.is_empty() && !self.is_in_turn.load(Ordering::Relaxed);
         drop(output);
         if wake {
             self.waker.wake();
@@ -192,6 +204,14 @@ impl<S: Send> OutputBytes for Outbox<S> {
 
     fn register(&self, waker: &Waker) {
         self.waker.register(waker);
+    }
+
+    fn begin_turn(&self) {
+        self.is_in_turn.store(true, Ordering::Relaxed);
+    }
+
+    fn end_turn(&self) {
+        self.is_in_turn.store(false, Ordering::Relaxed);
     }
 
     fn release_buffer(&self, bytes_kept: usize) {

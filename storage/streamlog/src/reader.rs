@@ -27,7 +27,7 @@ pub struct Reader {
     seek: Option<Seek>,
     next: u64,
     spot: Option<Spot>,
-    ahead: Option<Ahead>,
+    ahead: Option<Box<Ahead>>,
     ahead_bytes: usize,
     filter: Option<Arc<ChunkFilter>>,
     asked: Option<Arc<Asked>>,
@@ -38,6 +38,14 @@ pub struct Reader {
 struct Ahead {
     block: Arc<Vec<u8>>,
     position: u32,
+    /// The file, open as long as it is read piece by piece.
+    handle: Arc<dyn DiskFile>,
+}
+
+impl Ahead {
+    fn new(block: Vec<u8>, position: u32, handle: Arc<dyn DiskFile>) -> Box<Self> {
+        Box::new(Self { block: Arc::new(block), position, handle })
+    }
 }
 
 /// What a reader waits for from an I/O thread.
@@ -48,7 +56,8 @@ pub(crate) struct Asked {
 /// The answer.
 pub(crate) enum Answer {
     Found(Result<Found, StreamError>),
-    Read(Result<Vec<u8>, StreamError>),
+    /// The bytes, and the file that they are of.
+    Read(Result<(Vec<u8>, Arc<dyn DiskFile>), StreamError>),
 }
 
 impl Asked {
@@ -253,9 +262,12 @@ impl Reader {
             }
             self.ahead_bytes = (self.ahead_bytes * 2).min(AHEAD_BYTES.1);
         }
-        let handle = spot.file.handle(&self.log.node.place, self.log.id)?;
-        let bytes = wanted.min((end - spot.position) as usize);
-        let mut block = vec![0; bytes];
+        // The block before has no reader but this one once its chunks are handed out: its memory is used again.
+        let (mut block, handle) = match self.ahead.take().map(|ahead| *ahead) {
+            Some(Ahead { block, handle, .. }) => (Arc::try_unwrap(block).unwrap_or_default(), handle),
+            None => (Vec::new(), spot.file.handle(&self.log.node.place, self.log.id)?),
+        };
+        block.resize(wanted.min((end - spot.position) as usize), 0);
         let path = || file_path(&self.log.node.place.dir, self.log.id, spot.file.first);
         let read = handle
             .read_now_at(u64::from(spot.position), &mut block)
@@ -264,7 +276,7 @@ impl Reader {
         let is_enough = peek(&block[..read]).is_some_and(|(_, len)| len <= read);
         if is_enough {
             block.truncate(read);
-            self.ahead = Some(Ahead { block: Arc::new(block), position: spot.position });
+            self.ahead = Some(Ahead::new(block, spot.position, handle));
             return Ok(ControlFlow::Continue(()));
         }
         let position = u64::from(spot.position);
@@ -292,7 +304,8 @@ impl Reader {
             Answer::Found(found) => self.found(found?),
             Answer::Read(block) => {
                 let position = self.spot.as_ref().map_or(0, |spot| spot.position);
-                self.ahead = Some(Ahead { block: Arc::new(block?), position });
+                let (block, handle) = block?;
+                self.ahead = Some(Ahead::new(block, position, handle));
             }
         }
         Ok(())
@@ -305,7 +318,7 @@ pub(crate) fn perform(job: Job) {
         Job::Seek { log, seek, asked } => asked.answer(Answer::Found(log.look_up(seek))),
         Job::Read { handle, path, position, mut block, asked } => {
             let read = read_block(&*handle, position, &mut block).map_err(StreamError::io("read", &path));
-            asked.answer(Answer::Read(read.map(|()| block)));
+            asked.answer(Answer::Read(read.map(|()| (block, handle))));
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use platform::{DiskFile, OpenMode};
+use platform::{DiskFile, OpenMode, thread};
 
 use crate::chunk::{ClosedChunk, StoredChunk};
 use crate::error::StreamError;
@@ -93,11 +93,11 @@ impl StreamLog {
     }
 
     /// Writes what was appended on the thread of whoever appended it, if that is a plain write into the system's cache: nothing is synced, the
-    /// file is open and has room, nobody else writes, and the disk was not slow lately. False: a writer has something to do.
+    /// file is open and has room, nobody else writes, and the disk was not slow lately. A writer that was woken and has not begun finds nothing left
+    /// to do. False: a writer has something to do.
     pub(crate) fn write_here(&self) -> bool {
         let now_ms = self.node.now_ms();
         let is_for_writers = self.node.syncs()
-            || self.is_queued.load(Ordering::Acquire)
             || self.unwritten_bytes.load(Ordering::Relaxed) > HERE_BYTES_MAX
             || now_ms < self.writers_until_ms.load(Ordering::Relaxed)
             || self.check().is_err();
@@ -124,10 +124,12 @@ impl StreamLog {
             drop(filling);
             chunk.into_iter().for_each(|chunk| self.seal(&mut writing, chunk));
         }
+        let waits_before = thread::wait_count();
         // A round that could not be written stays sealed: a writer tries again, and tells.
         let is_written = self.flush(&mut writing).is_ok();
         let end_ms = self.node.now_ms();
-        if end_ms.abs_diff(now_ms) >= SLOW_MS {
+        // A thread that lost its processor meanwhile says nothing of the disk.
+        if end_ms.abs_diff(now_ms) >= SLOW_MS && thread::wait_count() != waits_before {
             self.writers_until_ms.store(end_ms + WRITERS_MS, Ordering::Relaxed);
         }
         is_all && is_written

@@ -5,17 +5,19 @@
 use std::collections::HashSet;
 
 use message::{Table, TableBuf, Value};
-use metadata::Destination;
+use metadata::{
+    Arguments, Bind, Command, Condition, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue,
+    DeleteWhen, Destination, DestinationName, Entry, Named, Outcome, QueueType, RoomFor, RoomForSome,
+};
 use queues::Kind;
 
 use crate::Broker;
 use crate::access::Principal;
 use crate::cell::QueueRef;
-use crate::control::bindings::{BindRequest, DestinationName};
-use crate::control::exchanges::ExchangeDeclare;
-use crate::control::queues::QueueDeclare;
+use crate::control::queues::clean_name;
 use crate::permission::Permission;
-use crate::refused::Refused;
+use crate::queue_types::{QUEUE_TYPE_ARGUMENT, queue_config};
+use crate::refused::{Refused, Resource};
 use crate::streams::Groups;
 use crate::vhost::Vhost;
 
@@ -135,7 +137,7 @@ impl Broker {
         Some(streams.map(|QueueRef(queue)| queue.name().into()).collect())
     }
 
-    /// Creates exchange, streams and bindings; what was created goes again when a part is refused.
+    /// Creates exchange, streams and bindings in one step: all of them, or nothing.
     ///
     /// # Errors
     /// See [`SuperStreamRefused`].
@@ -150,61 +152,89 @@ impl Broker {
             &wanted.name,
             wanted.partitions.iter().map(|(stream, _)| stream.as_bytes()),
         )?;
-        let mut arguments = TableBuf::new();
-        arguments.push(SUPER_STREAM, Value::Bool(true));
-        let exchange = ExchangeDeclare {
-            name: wanted.name.as_bytes(),
-            kind: b"direct",
+        let entry = self.creation(principal, wanted)?;
+        let count = wanted.partitions.len();
+        let created = self.commit_then(entry, move |inner, outcome| {
+            (0..count).for_each(|_| inner.services.counters.queues_declared.count());
+            outcome
+        });
+        match async { created?.await }.await {
+            Ok(Outcome::Imported { refused }) if refused.is_empty() => Ok(()),
+            Ok(outcome) => {
+                tracing::warn!(super_stream = %wanted.name, ?outcome, "a super stream lacks parts and goes again");
+                self.delete_super_stream(principal, &wanted.name).await?;
+                Err(Refused::Unavailable.into())
+            }
+            // Somebody else was faster.
+            Err(Refused::AlreadyExists(name)) => {
+                check(&principal.vhost, wanted)?;
+                Err(SuperStreamRefused::AlreadyExists(format!("there is already {name}").into()))
+            }
+            Err(refused) => Err(refused.into()),
+        }
+    }
+
+    /// The entry that creates all parts, if none of them is there and all have room.
+    fn creation(&self, principal: &Principal, wanted: &SuperStream) -> Result<Entry, Refused> {
+        let vhost: metadata::Name = principal.vhost.name().as_bytes().into();
+        let named = |name: &str| Named { vhost: vhost.clone(), name: clean_name(name.as_bytes()) };
+        let exchange = named(&wanted.name);
+        let mut marks = TableBuf::new();
+        marks.push(SUPER_STREAM, Value::Bool(true));
+        let mut commands = vec![Command::DeclareExchange(DeclareExchange {
+            vhost: vhost.clone(),
+            name: exchange.name.clone(),
+            kind: "direct".into(),
             durable: true,
             auto_delete: false,
             internal: false,
-            arguments: arguments.as_table(),
-        };
-        self.declare_exchange(principal, exchange)?.await?;
-        let filled = self.fill(principal, wanted).await;
-        if filled.is_err() {
-            let streams: Vec<Box<[u8]>> =
-                wanted.partitions.iter().map(|(stream, _)| stream.as_bytes().into()).collect();
-            self.remove(principal, &wanted.name, &streams).await;
+            arguments: Arguments::from(marks.as_table()),
+        })];
+        let mut entry_conditions = vec![Condition::NoExchange(exchange.clone())];
+        let arguments = partition_arguments(principal, wanted)?;
+        for (stream, _) in &wanted.partitions {
+            let stream = named(stream);
+            commands.push(Command::DeclareQueue(DeclareQueue {
+                vhost: vhost.clone(),
+                name: stream.name.clone(),
+                durable: true,
+                auto_delete: false,
+                exclusive_owner: None,
+                arguments: arguments.clone(),
+                queue_type: QueueType::Stream,
+            }));
+            entry_conditions.push(Condition::NoQueue(stream));
         }
-        filled
-    }
-
-    async fn fill(&self, principal: &Principal, wanted: &SuperStream) -> Result<(), SuperStreamRefused> {
-        let arguments = wanted.arguments.as_table();
-        let declare = |stream: &str| {
-            let name = stream.as_bytes();
-            let declare =
-                QueueDeclare { name, durable: true, exclusive: false, auto_delete: false, arguments };
-            self.declare_queue(principal, declare).map(|declared| declared.counts)
-        };
-        // All at once: they are durable together.
-        let declared: Result<Vec<_>, Refused> =
-            wanted.partitions.iter().map(|(stream, _)| declare(stream)).collect();
-        for counts in declared? {
-            counts.await?;
-        }
-        let mut bound = Vec::new();
         for (order, (stream, key)) in (0_i64..).zip(&wanted.partitions) {
-            let mut arguments = TableBuf::new();
-            arguments.push_i64(ORDER, order);
-            bound.push(self.bind(
-                principal,
-                BindRequest {
-                    source: wanted.name.as_bytes(),
-                    destination: DestinationName::Queue(stream.as_bytes()),
-                    routing_key: key.as_bytes(),
-                    arguments: arguments.as_table(),
-                },
-            )?);
+            let mut place = TableBuf::new();
+            place.push_i64(ORDER, order);
+            commands.push(Command::Bind(Bind {
+                vhost: vhost.clone(),
+                source: exchange.name.clone(),
+                destination: DestinationName::Queue(named(stream).name),
+                key: key.as_bytes().into(),
+                arguments: Arguments::from(place.as_table()),
+            }));
         }
-        for bound in bound {
-            bound.await?;
-        }
-        Ok(())
+        let batch = Command::ImportBatch(metadata::Batch { commands });
+        let entry = self.with_exchange_limit(&exchange, Entry::new(&principal.user.name, batch));
+        let entry = entry_conditions.into_iter().fold(entry, Entry::only_if);
+        Ok(self.with_room_for(principal, wanted, entry))
     }
 
-    /// Deletes a super stream with its partitions.
+    /// Its partitions count against the limits of queues.
+    fn with_room_for(&self, principal: &Principal, wanted: &SuperStream, entry: Entry) -> Entry {
+        let (vhost, count_max) = (&principal.vhost, self.options().queues_max);
+        let Some((first, _)) = wanted.partitions.first() else { return entry };
+        if vhost.queues_max().is_none() && count_max.is_none() {
+            return entry;
+        }
+        let (vhost, name) = (vhost.name().as_bytes().into(), clean_name(first.as_bytes()));
+        let room = RoomFor { vhost, name, count_max, uncounted: 0 };
+        entry.only_if(Condition::RoomForQueues(RoomForSome { room, count: wanted.partitions.len() as u64 }))
+    }
+
+    /// Deletes a super stream with its partitions, in one step.
     ///
     /// # Errors
     /// [`SuperStreamRefused::NotFound`], or a permission is missing.
@@ -217,28 +247,20 @@ impl Broker {
         let found = self.super_stream_partitions(&principal.vhost, name.as_bytes());
         let partitions = found.ok_or(SuperStreamRefused::NotFound)?;
         self.may_manage(principal, name, partitions.iter().map(|stream| &**stream))?;
-        self.remove(principal, name, &partitions).await;
-        Ok(())
-    }
-
-    /// Deletes exchange and streams, as far as they are there.
-    async fn remove(&self, principal: &Principal, name: &str, streams: &[Box<[u8]>]) {
-        let exchange = self.delete_exchange(principal, name.as_bytes(), false);
-        let queues: Vec<_> =
-            streams.iter().map(|stream| self.delete_queue(principal, stream, false, false)).collect();
-        let mut left = Vec::new();
-        match exchange {
-            Ok(gone) => left.extend(gone.await.err()),
-            Err(refused) => left.push(refused),
-        }
-        for queue in queues {
-            match queue {
-                Ok(gone) => left.extend(gone.await.err()),
-                Err(refused) => left.push(refused),
+        let vhost: metadata::Name = principal.vhost.name().as_bytes().into();
+        let exchange =
+            DeleteExchange { vhost: vhost.clone(), name: name.as_bytes().into(), when: DeleteWhen::Always };
+        let mut commands = vec![Command::DeleteExchange(exchange)];
+        commands.extend(partitions.into_iter().map(|name| {
+            let id = principal.vhost.queue(&name).map(|queue| queue.id());
+            Command::DeleteQueue(DeleteQueue { vhost: vhost.clone(), name, id })
+        }));
+        let batch = Command::ImportBatch(metadata::Batch { commands });
+        match self.commit_then(Entry::new(&principal.user.name, batch), |_, outcome| outcome)?.await? {
+            Outcome::Imported { mut refused } if !refused.is_empty() => {
+                Err(crate::control::translate::refused(refused.swap_remove(0).1).into())
             }
-        }
-        for refused in left {
-            tracing::warn!(super_stream = name, ?refused, "a part of a super stream could not be deleted");
+            _ => Ok(()),
         }
     }
 
@@ -259,6 +281,18 @@ impl Broker {
         }
         Ok(())
     }
+}
+
+/// Arguments of each partition, which is a stream.
+fn partition_arguments(principal: &Principal, wanted: &SuperStream) -> Result<Arguments, Refused> {
+    let mut arguments = wanted.arguments.clone();
+    if arguments.as_table().get(QUEUE_TYPE_ARGUMENT).is_none() {
+        arguments.push_str(QUEUE_TYPE_ARGUMENT, "stream");
+    }
+    let checked = queue_config(QueueType::Stream, arguments.as_table());
+    let resource = || Resource::queue(principal.vhost.name(), wanted.name.as_bytes());
+    checked.map_err(|error| Refused::Argument { resource: resource(), error })?;
+    Ok(Arguments::from(arguments.as_table()))
 }
 
 /// Whether it can be created, in RabbitMQ's order.

@@ -31,6 +31,14 @@ record! {
         pub uncounted: u64,
     }
 
+    /// Several new queues have room below a limit.
+    pub struct RoomForSome {
+        /// As for one of them.
+        pub room: RoomFor,
+        /// How many they are; none of them is there.
+        pub count: u64,
+    }
+
     /// A new vhost has room below a limit. One that is there needs none.
     pub struct VhostRoom {
         /// Name.
@@ -59,6 +67,12 @@ coded! {
         7 => VhostIs(AddVhost),
         /// The user is there with these limits, from which the command was made. Else [`Refusal::Outdated`].
         8 => UserLimitsAre(SetUserLimits),
+        /// There is no such queue. Else [`Refusal::AlreadyExists`].
+        9 => NoQueue(Named),
+        /// There is no such exchange. Else [`Refusal::AlreadyExists`].
+        10 => NoExchange(Named),
+        /// Else [`Refusal::LimitReached`].
+        11 => RoomForQueues(RoomForSome),
     }
 }
 
@@ -120,7 +134,11 @@ impl State {
         match condition {
             Condition::QueueIsThere(named) => self.check_there(named, Kind::Queue),
             Condition::ExchangeIsThere(named) => self.check_there(named, Kind::Exchange),
-            Condition::RoomForQueue(room) => self.check_room_for_queue(room),
+            Condition::NoQueue(named) => self.check_not_there(named, Kind::Queue),
+            Condition::NoExchange(named) => self.check_not_there(named, Kind::Exchange),
+            Condition::RoomForQueue(room) if self.is_there(&room.vhost, &room.name, Kind::Queue)? => Ok(()),
+            Condition::RoomForQueue(room) => self.check_room_for_queues(room, 1),
+            Condition::RoomForQueues(some) => self.check_room_for_queues(&some.room, some.count),
             Condition::RoomForExchange(room) => self.check_room_for_exchange(room),
             Condition::RoomForVhost(room) => {
                 let is_new = self.vhost(&room.name).is_none();
@@ -157,15 +175,21 @@ impl State {
         Err(Refusal::NotFound { kind, name: name.clone(), vhost: Some(vhost.clone()) })
     }
 
-    fn check_room_for_queue(&self, room: &RoomFor) -> Result<(), Refusal> {
-        if self.is_there(&room.vhost, &room.name, Kind::Queue)? {
-            return Ok(());
+    fn check_not_there(&self, Named { vhost, name }: &Named, kind: Kind) -> Result<(), Refusal> {
+        match self.is_there(vhost, name, kind)? {
+            true => Err(Refusal::AlreadyExists { kind, name: name.clone() }),
+            false => Ok(()),
         }
+    }
+
+    fn check_room_for_queues(&self, room: &RoomFor, count: u64) -> Result<(), Refusal> {
         let vhost = self.vhost(&room.vhost).ok_or_else(|| not_found(Kind::Vhost, &room.vhost))?;
         let all = || self.vhosts().map(|vhost| vhost.queue_count() as u64).sum::<u64>();
         let reached = match (vhost.limits().bound(Limits::QUEUES_MAX), room.count_max) {
-            (Some(max), _) if vhost.queue_count() as u64 >= max => (LimitOf::Vhost, max),
-            (_, Some(max)) if all().saturating_sub(room.uncounted) >= max => (LimitOf::All, max),
+            (Some(max), _) if (vhost.queue_count() as u64).saturating_add(count) > max => (LimitOf::Vhost, max),
+            (_, Some(max)) if all().saturating_sub(room.uncounted).saturating_add(count) > max => {
+                (LimitOf::All, max)
+            }
             _ => return Ok(()),
         };
         Err(limit_reached(Kind::Queue, &room.named(), reached))
@@ -257,6 +281,28 @@ mod tests {
         let full = VhostRoom { name: name("v"), count_max: 1 };
         let reached = apply(&mut machine, &vhost.only_if(Condition::RoomForVhost(full)));
         assert!(matches!(reached, Err(Refusal::LimitReached { kind: Kind::Vhost, .. })));
+    }
+
+    #[test]
+    fn several_new_queues_come_together_or_not_at_all() {
+        let mut machine = Machine::with_vhost("/");
+        let both = vec![Command::DeclareQueue(declare_queue("a")), Command::DeclareQueue(declare_queue("b"))];
+        let batch = Entry::new("u", Command::ImportBatch(crate::Batch { commands: both }));
+        let some = |max| RoomForSome { room: room("a", Some(max)), count: 2 };
+        let reached = apply(&mut machine, &batch.clone().only_if(Condition::RoomForQueues(some(1))));
+        assert!(matches!(reached, Err(Refusal::LimitReached { of: LimitOf::All, limit: 1, .. })));
+        let new = batch
+            .only_if(Condition::NoExchange(named("a")))
+            .only_if(Condition::NoQueue(named("b")))
+            .only_if(Condition::RoomForQueues(some(2)));
+        assert_eq!(apply(&mut machine, &new), Ok(Outcome::Imported { refused: Vec::new() }));
+        let again = apply(&mut machine, &new);
+        assert!(matches!(again, Err(Refusal::AlreadyExists { kind: Kind::Queue, .. })));
+        let exchange = Entry::new("u", Command::DeclareExchange(declare_exchange("x", "direct")));
+        let exchange = exchange.only_if(Condition::NoExchange(named("x")));
+        assert!(matches!(apply(&mut machine, &exchange), Ok(Outcome::ExchangeCreated(_))));
+        let again = apply(&mut machine, &exchange);
+        assert!(matches!(again, Err(Refusal::AlreadyExists { kind: Kind::Exchange, .. })));
     }
 
     #[test]

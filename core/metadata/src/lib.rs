@@ -49,7 +49,7 @@ pub use command::{
 };
 pub use contradiction::Contradiction;
 pub use definitions::{Definitions, Gathered};
-pub use entry::{Condition, Entry, Named, RoomFor, VhostRoom};
+pub use entry::{Condition, Entry, Named, RoomFor, RoomForSome, VhostRoom};
 pub use facts::{
     ExchangeByFact, ExchangeFact, Fact, IdsFact, NameInVhost, QueueAtFact, QueueByFact, QueueFact,
 };

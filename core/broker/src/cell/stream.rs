@@ -67,14 +67,14 @@ impl Committed for PartOfBatch {
 }
 
 impl Queue {
-    /// The files of the stream: for sessions that append, read and wait without the queue's cell. `None` when the queue is no stream, or its
-    /// stream cannot be opened, or it is deleted. Waits for the disk at its first use.
+    /// The files of the stream: for sessions that append, read and wait without the queue's cell. `None` when the queue is no stream, another node
+    /// has it, its stream cannot be opened, or it is deleted. Waits for the disk at its first use.
     ///
     /// Permissions are the caller's business. Create and delete streams with [`crate::Broker::declare_queue`] (`x-queue-type` `stream`) and
     /// [`crate::Broker::delete_queue`]; readers of a deleted one get [`StreamError::Deleted`].
     #[must_use]
     pub fn stream_log(&self) -> Option<Arc<StreamLog>> {
-        if self.queue_kind() != Kind::Stream || self.is_closed() {
+        if self.queue_kind() != Kind::Stream || self.is_elsewhere() || self.is_closed() {
             return None;
         }
         self.open_stream().ok().map(|stream| stream.log.clone())
@@ -82,7 +82,8 @@ impl Queue {
 
     /// At the start: opens all streams; those that cannot be read are out of service. Files of streams that are not there go.
     pub(crate) fn open_streams(services: &Services, queues: &[Arc<Queue>]) {
-        for queue in queues.iter().filter(|queue| queue.queue_kind() == Kind::Stream) {
+        let is_here = |queue: &&Arc<Queue>| queue.queue_kind() == Kind::Stream && !queue.is_elsewhere();
+        for queue in queues.iter().filter(is_here) {
             if let Err(error) = queue.open_stream() {
                 queue.put_out_of_service(&error.to_string());
             }

@@ -31,6 +31,7 @@ pub(crate) fn adds_durable(state: &State, command: &Command) -> bool {
         | Command::Unbind(_)
         | Command::DeleteUser(_)
         | Command::DeleteVhost(_) => false,
+        Command::ImportBatch(batch) => batch.commands.iter().any(|one| adds_durable(state, one)),
         _ => true,
     }
 }

@@ -99,7 +99,7 @@ impl Broker {
     }
 
     /// B58: only new exchanges count, and not the one of events.
-    fn with_exchange_limit(&self, named: &Named, entry: Entry) -> Entry {
+    pub(crate) fn with_exchange_limit(&self, named: &Named, entry: Entry) -> Entry {
         let Some(limit) = self.options().exchanges_max else { return entry };
         let Named { vhost, name } = named.clone();
         let room = RoomFor { vhost, name, count_max: Some(limit), uncounted: self.event_exchange_count() };

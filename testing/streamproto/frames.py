@@ -300,6 +300,19 @@ class Client:
             return True
         return False
 
+    def topology(self, *names):
+        """Code, host and port of the leader, and replicas of each stream."""
+        self.number += 1
+        self.send(METADATA, struct.pack(">I", self.number) + array(*map(text, names)))
+        reader = Reader(self.next(METADATA, is_response=True).body)
+        assert reader.number(4) == self.number
+        brokers = {reader.number(2): (reader.text(), reader.number(4)) for _ in range(reader.number(4))}
+        streams = {}
+        for _ in range(reader.number(4)):
+            name, code, leader = reader.text(), reader.number(2), reader.number(2)
+            streams[name] = (code, brokers.get(leader), [reader.number(2) for _ in range(reader.number(4))])
+        return streams
+
     def updated(self):
         """Code and stream of the next metadata update."""
         reader = Reader(self.next(METADATA_UPDATE).body)

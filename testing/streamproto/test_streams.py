@@ -7,7 +7,7 @@ import time
 import pytest
 
 from frames import (CONSUMER_UPDATE, CREATE_SUPER_STREAM, CREDIT, DELETE_PUBLISHER, DELETE_SUPER_STREAM, DELIVER, EXCHANGE_VERSIONS, FIRST,
-                    LAST, METADATA, METADATA_UPDATE, NEXT, PARTITIONS, PUBLISH, PUBLISH_CONFIRM, QUERY_OFFSET, RESOLVE_OFFSET, ROUTE,
+                    LAST, METADATA_UPDATE, NEXT, PARTITIONS, PUBLISH, PUBLISH_CONFIRM, QUERY_OFFSET, RESOLVE_OFFSET, ROUTE,
                     STORE_OFFSET, STREAM_STATS, UNSUBSCRIBE, Reader, array, at_offset, at_time, batch, body_of, data, mapping, message,
                     pairs, text)
 
@@ -236,22 +236,9 @@ def test_filters_leave_out_chunks(stream):
     assert client.bodies(4, 3) == [b"0", b"1", b"2", b"3"]
 
 
-def topology(client, *names):
-    client.number += 1
-    client.send(METADATA, struct.pack(">I", client.number) + array(*map(text, names)))
-    reader = Reader(client.next(METADATA, is_response=True).body)
-    assert reader.number(4) == client.number
-    brokers = {reader.number(2): (reader.text(), reader.number(4)) for _ in range(reader.number(4))}
-    streams = {}
-    for _ in range(reader.number(4)):
-        name, code, leader = reader.text(), reader.number(2), reader.number(2)
-        streams[name] = (code, brokers.get(leader), [reader.number(2) for _ in range(reader.number(4))])
-    return streams
-
-
 def test_metadata_tells_where_streams_are(stream):
     client, name = stream
-    found = topology(client, name, "nowhere")
+    found = client.topology(name, "nowhere")
     code, leader, replicas = found[name]
     assert (code, leader[1], replicas) == (1, int(client.properties["advertised_port"]), [])
     assert found["nowhere"] == (2, None, [])

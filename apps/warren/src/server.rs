@@ -150,6 +150,7 @@ async fn attend(
     node.stop = process.application.stop();
     node.listeners.extend(mqtt.iter().map(mqtt::shown));
     node.listeners.extend(streams.iter().map(stream::shown));
+    stream::tell_others(broker, &door.settings, &streams);
     node::show_links(&mut node, joined);
     let shovels = crate::shovels::start(broker, &settings, &options.shovels, clock.clone(), random.clone());
     node.shovels = Some(shovels.clone());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker::Broker;
+use broker::cluster::StreamDoors;
 use management::{NodeListener, STREAM_LISTENER_PROTOCOL, STREAM_TLS_LISTENER_PROTOCOL};
 use net::Endpoint;
 use protocols::amqp091;
@@ -45,6 +46,19 @@ pub(crate) fn shown(bound: &Bound) -> NodeListener {
         false => (STREAM_LISTENER_PROTOCOL, "stream"),
     };
     NodeListener { address: bound.address, protocol, purpose }
+}
+
+/// Other nodes of the cluster learn where clients reach this one.
+pub(crate) fn tell_others(broker: &Broker, settings: &Settings, bound: &[Bound]) {
+    let Some(cluster) = broker.cluster() else { return };
+    let door = |is_encrypted: bool, host: &str, port: Option<u16>| {
+        let listener = bound.iter().find(|it| it.is_encrypted == is_encrypted)?;
+        Some((host.into(), port.unwrap_or(listener.address.port())))
+    };
+    cluster.set_stream_doors(StreamDoors {
+        plain: door(false, &settings.advertised_host, settings.advertised_port),
+        tls: door(true, &settings.advertised_tls_host, settings.advertised_tls_port),
+    });
 }
 
 fn settings(options: &Options, amqp: &amqp091::Settings) -> Settings {

@@ -186,7 +186,9 @@ impl State {
         let vhost = self.vhost(&room.vhost).ok_or_else(|| not_found(Kind::Vhost, &room.vhost))?;
         let all = || self.vhosts().map(|vhost| vhost.queue_count() as u64).sum::<u64>();
         let reached = match (vhost.limits().bound(Limits::QUEUES_MAX), room.count_max) {
-            (Some(max), _) if (vhost.queue_count() as u64).saturating_add(count) > max => (LimitOf::Vhost, max),
+            (Some(max), _) if (vhost.queue_count() as u64).saturating_add(count) > max => {
+                (LimitOf::Vhost, max)
+            }
             (_, Some(max)) if all().saturating_sub(room.uncounted).saturating_add(count) > max => {
                 (LimitOf::All, max)
             }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use platform::Monotonic;
 
+use super::doors;
 use super::driver::Driver;
 use super::frames::{self, Fields};
 use super::inquiries::Asked;
@@ -47,6 +48,11 @@ impl Driver {
         let mut fields = Fields(message);
         let id = fields.u64()?;
         let answering = &self.shared.answering;
+        if fields.0 == doors::QUESTION {
+            let answer = answering.stream_doors.lock().encode();
+            self.answer_inquiry(from, id, &answer);
+            return Some(());
+        }
         let answerer = answering.answerer.lock().clone();
         let is_free = answering.running.load(Ordering::Relaxed) < ANSWERING_MAX;
         let (Some(answerer), true) = (answerer, is_free) else {

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicUsize;
 use parking_lot::Mutex;
 use platform::Monotonic;
 
+use super::doors::StreamDoors;
 use super::name::NodeName;
 
 /// Answers questions of other nodes; runs on a thread that may block.
@@ -17,6 +18,7 @@ pub type Answerer = Arc<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
 pub(super) struct Answering {
     pub(super) answerer: Mutex<Option<Answerer>>,
     pub(super) running: AtomicUsize,
+    pub(super) stream_doors: Mutex<StreamDoors>,
 }
 
 /// Takes the answer to a question, or that there is none.

@@ -4,6 +4,7 @@
 
 mod answering;
 mod awaited;
+mod doors;
 mod driver;
 mod elsewhere;
 mod far;
@@ -26,6 +27,7 @@ mod view;
 mod watch;
 
 pub(crate) use far::Surroundings;
+pub use doors::{StreamDoor, StreamDoors};
 pub use inquiries::Answerer;
 pub use name::{NodeName, WrongNodeName};
 pub use node::{Cluster, ClusterOptions, Purpose};

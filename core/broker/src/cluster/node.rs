@@ -13,6 +13,7 @@ use metadata::{Entry, State};
 use parking_lot::{Condvar, Mutex};
 use stdx::ConnectionId;
 
+use super::doors::StreamDoors;
 use super::driver::Driver;
 use super::far::Fars;
 use super::inquiries::{Answerer, Answering};
@@ -321,6 +322,10 @@ impl Cluster {
             reply.send(None);
         }
         call
+    }
+
+    pub(super) fn stream_doors(&self) -> &Mutex<StreamDoors> {
+        &self.0.shared.answering.stream_doors
     }
 
     /// Sets the answerer of questions of other nodes; `None` for nobody.

@@ -71,6 +71,8 @@ pub(crate) struct Running {
     pub(crate) control: Arc<Control>,
     pub(crate) frame_max: u32,
     pub(crate) advertised: (Box<str>, u16),
+    /// The client came in over TLS.
+    pub(crate) is_encrypted: bool,
     /// By their ids.
     pub(crate) publishers: Vec<Option<Box<Publisher>>>,
     /// By their subscriptions.
@@ -98,7 +100,7 @@ impl Running {
         settings: Arc<Settings>,
         (outbox, waker): (Arc<Outbox<()>>, Waker),
         control: Arc<Control>,
-        (advertised, frame_max): ((Box<str>, u16), u32),
+        (advertised, is_encrypted, frame_max): ((Box<str>, u16), bool, u32),
     ) -> Running {
         Running {
             broker,
@@ -109,6 +111,7 @@ impl Running {
             control,
             frame_max,
             advertised,
+            is_encrypted,
             publishers: Vec::new(),
             consumers: Vec::new(),
             asked: Vec::new(),
@@ -179,7 +182,7 @@ impl Running {
             Request::QueryOffset(asked) => self.query_offset(id, asked),
             Request::Create(asked) => return Ok(self.create(id, asked)),
             Request::Delete(asked) => return Ok(self.delete(id, asked)),
-            Request::Metadata(asked) => self.metadata(id, asked),
+            Request::Metadata(asked) => return Ok(self.metadata(id, asked)),
             Request::Route(asked) => self.route(id, asked),
             Request::Partitions(asked) => self.partitions(id, asked),
             Request::StreamStats(asked) => self.stats(id, asked),

@@ -99,8 +99,15 @@ impl Phase {
     }
 }
 
-/// The answer that a request waits for.
-pub(crate) type Wait = Pin<Box<dyn Future<Output = (u32, Response<'static>)> + Send>>;
+/// The answer that a request waits for, as bytes.
+pub(crate) type Wait = Pin<Box<dyn Future<Output = Vec<u8>> + Send>>;
+
+/// The bytes of an answer.
+pub(crate) fn encoded<'a>(correlation_id: u32, response: impl Into<Response<'a>>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    response.into().encode(correlation_id, &mut bytes);
+    bytes
+}
 
 /// One connection of the stream protocol, server side.
 pub struct Session {
@@ -392,7 +399,7 @@ impl Session {
             self.settings.clone(),
             (self.outbox.clone(), Waker::from(self.outbox.clone())),
             self.control.clone(),
-            (advertised, self.frame_max),
+            (advertised, self.peer.tls.is_some(), self.frame_max),
         )));
         self.enter(Phase::Running);
         self.broker.log_let_in(&self.control.info.lock().clone());
@@ -457,10 +464,10 @@ impl Session {
         self.heed_close();
         self.awaits_metadata = self.awaits_metadata && self.broker.long_changes().poll_over(cx).is_pending();
         if let Some(wait) = &mut self.wait
-            && let Poll::Ready((correlation_id, response)) = wait.as_mut().poll(cx)
+            && let Poll::Ready(answer) = wait.as_mut().poll(cx)
         {
             self.wait = None;
-            self.respond(correlation_id, response);
+            self.outbox.lock().bytes().extend_from_slice(&answer);
         }
         self.go_on();
         if self.stalls() { Poll::Pending } else { Poll::Ready(()) }

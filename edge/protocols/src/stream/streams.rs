@@ -3,8 +3,9 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
+use broker::cluster::{NodeName, StreamDoor};
 use broker::streams::Seek;
-use broker::{Permission, QueueDeclare, is_stream_name};
+use broker::{Kind, Permission, QueueDeclare, is_stream_name};
 use wire::amqp091::TableBuf;
 use wire::stream::requests::{
     Create, Delete, ExchangeCommandVersions, Metadata, ResolveOffsetSpec, StreamStats,
@@ -17,9 +18,46 @@ use wire::stream::{
 use super::consume::seek_of;
 use super::end::code_of;
 use super::running::{Next, Running};
+use super::session::encoded;
 
-/// How the only node is called in answers.
+/// How this node is called in answers; others follow.
 const THIS_NODE: u16 = 0;
+
+/// A stream that was asked for, and the node that has it; `None` is this one.
+type Whereabouts = (String, Result<Option<NodeName>, ResponseCode>);
+
+/// The answer: where this node and each other one is reached, and which of them has each stream.
+fn metadata_answer(
+    id: u32,
+    own: &(Box<str>, u16),
+    others: &[(NodeName, Option<StreamDoor>)],
+    found: &[Whereabouts],
+) -> Vec<u8> {
+    let mut brokers = ListBuf::of([Broker { reference: THIS_NODE, host: &own.0, port: u32::from(own.1) }]);
+    for (reference, (_, door)) in (THIS_NODE + 1..).zip(others) {
+        if let Some((host, port)) = door {
+            brokers.push(&Broker { reference, host, port: u32::from(*port) });
+        }
+    }
+    let reference_of = |node: &NodeName| {
+        let mut all = (THIS_NODE + 1..).zip(others);
+        all.find(|(_, (name, door))| name == node && door.is_some()).map(|(reference, _)| reference)
+    };
+    let (mut streams, replicas) = (ListBuf::new(), ListBuf::new());
+    for (stream, place) in found {
+        let leader = match place {
+            Ok(None) => Ok(THIS_NODE),
+            Ok(Some(node)) => reference_of(node).ok_or(ResponseCode::STREAM_NOT_AVAILABLE),
+            Err(code) => Err(*code),
+        };
+        let (code, leader) = match leader {
+            Ok(leader) => (ResponseCode::OK, leader),
+            Err(code) => (code, NO_LEADER),
+        };
+        streams.push(&StreamMetadata { stream, code, leader, replicas: replicas.as_list() });
+    }
+    encoded(id, responses::Metadata { brokers: brokers.as_list(), streams: streams.as_list() })
+}
 
 /// Commands that clients may send, and their versions.
 const VERSIONS: [(u16, u16); 20] = [
@@ -68,7 +106,7 @@ impl Running {
         match self.begin_create(asked) {
             Ok(counts) => Next::Waits(Box::pin(async move {
                 let code = counts.await.map_or_else(|refused| code_of(&refused), |_| ResponseCode::OK);
-                (id, responses::Create { code }.into())
+                encoded(id, responses::Create { code })
             })),
             Err(code) => {
                 self.respond(id, responses::Create { code });
@@ -112,7 +150,7 @@ impl Running {
         match deleted {
             Ok(call) => Next::Waits(Box::pin(async move {
                 let code = call.await.map_or_else(|refused| code_of(&refused), |_| ResponseCode::OK);
-                (id, responses::Delete { code }.into())
+                encoded(id, responses::Delete { code })
             })),
             Err(code) => {
                 self.respond(id, responses::Delete { code });
@@ -121,23 +159,45 @@ impl Running {
         }
     }
 
-    pub(crate) fn metadata(&mut self, id: u32, asked: &Metadata<'_>) {
-        let replicas = ListBuf::new();
-        let mut streams = ListBuf::new();
+    /// Which node has each stream, and where clients reach it. Other nodes are asked for their doors.
+    pub(crate) fn metadata(&mut self, id: u32, asked: &Metadata<'_>) -> Next {
         let mut names: Vec<&str> = asked.streams.iter().collect();
         names.sort_unstable();
         names.dedup();
-        for stream in names {
-            let may = self.may(Permission::Read, stream).or_else(|_| self.may(Permission::Write, stream));
-            let found = may.and_then(|()| self.find(stream).map(drop));
-            let code = found.err().unwrap_or(ResponseCode::OK);
-            let leader = if code == ResponseCode::OK { THIS_NODE } else { NO_LEADER };
-            streams.push(&StreamMetadata { stream, code, leader, replicas: replicas.as_list() });
+        let found: Vec<Whereabouts> =
+            names.into_iter().map(|stream| (stream.to_owned(), self.whereabouts(stream))).collect();
+        let mut nodes: Vec<NodeName> =
+            found.iter().filter_map(|(_, place)| place.as_ref().ok()?.clone()).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let cluster = self.broker.cluster().cloned().filter(|_| !nodes.is_empty());
+        let Some(cluster) = cluster else {
+            let answer = metadata_answer(id, &self.advertised, &[], &found);
+            self.outbox.lock().bytes().extend_from_slice(&answer);
+            return Next::Took;
+        };
+        let (own, is_encrypted) = (self.advertised.clone(), self.is_encrypted);
+        Next::Waits(Box::pin(async move {
+            let mut others = Vec::new();
+            for node in nodes {
+                let doors = cluster.stream_doors_of(node.clone()).await.unwrap_or_default();
+                others.push((node, if is_encrypted { doors.tls } else { doors.plain }));
+            }
+            metadata_answer(id, &own, &others, &found)
+        }))
+    }
+
+    /// The node that has a stream; `None` is this one.
+    fn whereabouts(&self, stream: &str) -> Result<Option<NodeName>, ResponseCode> {
+        self.may(Permission::Read, stream).or_else(|_| self.may(Permission::Write, stream))?;
+        let queue = self.principal.vhost.queue(stream.as_bytes());
+        let elsewhere =
+            queue.filter(|queue| queue.queue_kind() == Kind::Stream).and_then(|it| it.home_elsewhere());
+        match elsewhere {
+            Some((node, true)) => Ok(Some(node)),
+            Some((_, false)) => Err(ResponseCode::STREAM_NOT_AVAILABLE),
+            None => self.find(stream).map(|_| None),
         }
-        let (host, port) = &self.advertised;
-        let brokers = ListBuf::of([Broker { reference: THIS_NODE, host, port: u32::from(*port) }]);
-        let (brokers, streams) = (brokers.as_list(), streams.as_list());
-        self.respond(id, responses::Metadata { brokers, streams });
     }
 
     pub(crate) fn stats(&mut self, id: u32, asked: &StreamStats<'_>) {
@@ -192,7 +252,7 @@ impl Running {
             });
             let found = offset.await;
             let code = if found.is_some() { ResponseCode::OK } else { ResponseCode::NO_OFFSET };
-            (id, answer(code, found.unwrap_or(0)).into())
+            encoded(id, answer(code, found.unwrap_or(0)))
         }))
     }
 

@@ -6,6 +6,7 @@ use wire::stream::{ListBuf, ResponseCode, responses};
 
 use super::end::code_of;
 use super::running::{Next, Running};
+use super::session::encoded;
 use super::streams::arguments_of;
 
 /// The argument of which partitions have a default.
@@ -52,7 +53,7 @@ impl Running {
         let (broker, principal) = (self.broker.clone(), self.principal.clone());
         Next::Waits(Box::pin(async move {
             let done = broker.create_super_stream(&principal, &wanted).await;
-            (id, responses::CreateSuperStream { code: told(done, &wanted.name) }.into())
+            encoded(id, responses::CreateSuperStream { code: told(done, &wanted.name) })
         }))
     }
 
@@ -61,7 +62,7 @@ impl Running {
         let name = asked.name.to_owned();
         Next::Waits(Box::pin(async move {
             let done = broker.delete_super_stream(&principal, &name).await;
-            (id, responses::DeleteSuperStream { code: told(done, &name) }.into())
+            encoded(id, responses::DeleteSuperStream { code: told(done, &name) })
         }))
     }
 

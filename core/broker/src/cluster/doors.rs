@@ -4,8 +4,6 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::frames::Fields;
-use super::name::NodeName;
-use super::node::Cluster;
 
 /// The question for them; questions of tools begin otherwise.
 pub(super) const QUESTION: &[u8] = b"\x01stream doors";
@@ -36,7 +34,7 @@ impl StreamDoors {
         out.freeze()
     }
 
-    fn decode(bytes: Vec<u8>) -> Option<StreamDoors> {
+    pub(super) fn decode(bytes: Vec<u8>) -> Option<StreamDoors> {
         let mut fields = Fields(bytes.into());
         let mut next = || {
             let (port, len) = (fields.u16()?, fields.u16()?);
@@ -45,18 +43,6 @@ impl StreamDoors {
             Some((port > 0).then(|| (host.into(), port)))
         };
         Some(StreamDoors { plain: next()?, tls: next()? })
-    }
-}
-
-impl Cluster {
-    /// Where clients of the stream protocol reach this node.
-    pub fn set_stream_doors(&self, doors: StreamDoors) {
-        *self.stream_doors().lock() = doors;
-    }
-
-    /// Where they reach another node; `None` when it does not answer within five seconds.
-    pub async fn stream_doors_of(&self, node: NodeName) -> Option<StreamDoors> {
-        StreamDoors::decode(self.inquire(node, QUESTION.to_vec()).await?)
     }
 }
 

@@ -13,7 +13,7 @@ use metadata::{Entry, State};
 use parking_lot::{Condvar, Mutex};
 use stdx::ConnectionId;
 
-use super::doors::StreamDoors;
+use super::doors::{self, StreamDoors};
 use super::driver::Driver;
 use super::far::Fars;
 use super::inquiries::{Answerer, Answering};
@@ -324,8 +324,14 @@ impl Cluster {
         call
     }
 
-    pub(super) fn stream_doors(&self) -> &Mutex<StreamDoors> {
-        &self.0.shared.answering.stream_doors
+    /// Sets where clients of the stream protocol reach this node.
+    pub fn set_stream_doors(&self, doors: StreamDoors) {
+        *self.0.shared.answering.stream_doors.lock() = doors;
+    }
+
+    /// Where they reach another node; `None` when it does not answer within five seconds.
+    pub async fn stream_doors_of(&self, node: NodeName) -> Option<StreamDoors> {
+        StreamDoors::decode(self.inquire(node, doors::QUESTION.to_vec()).await?)
     }
 
     /// Sets the answerer of questions of other nodes; `None` for nobody.

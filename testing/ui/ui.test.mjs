@@ -32,11 +32,6 @@ before(async () => {
   await channel.bindQueue("shipping", "orders", "order.*.paid");
   await channel.bindQueue("dead", "letters", "billing");
   await channel.bindExchange("orders.eu", "orders", "order.eu.#");
-  await channel.assertExchange("journal", "direct", { arguments: { "x-super-stream": true } });
-  for (const order of [0, 1]) {
-    await channel.assertQueue(`journal-${order}`, { arguments: { "x-queue-type": "stream" } });
-    await channel.bindQueue(`journal-${order}`, "journal", `key-${order}`, { "x-stream-partition-order": order });
-  }
   for (let i = 0; i < 50; i += 1) channel.publish("orders", "order.eu.created", Buffer.from(`{"id":${i}}`), { persistent: true, contentType: "application/json" });
   await channel.prefetch(10);
   await channel.consume("billing", () => {}, { consumerTag: "slow" }); // takes ten and acknowledges none
@@ -86,7 +81,7 @@ inBrowser("a wrong password is refused in words, a right one lets in and stays o
 
 const PAGES = [
   ["overview", "Queued messages"], ["connections", "ui-test"], ["channels", "channel"], ["exchanges", "amq.topic"], ["queues", "billing"],
-  [`queues/${V}/billing`, "Consumers"], [`queues/${V}/dead`, "Messages stay here until a consumer comes"], [`queues/${V}/${LONG_QUEUE}`, "Bindings to here"], [`exchanges/${V}/orders`, "order.*.created"], [`exchanges/${V}/letters`, "kkkkk"], [`exchanges/${V}/journal`, "2 partitions"], [`exchanges/${V}/amq.default`, "The default exchange is bound to every queue"],
+  [`queues/${V}/billing`, "Consumers"], [`queues/${V}/dead`, "Messages stay here until a consumer comes"], [`queues/${V}/${LONG_QUEUE}`, "Bindings to here"], [`exchanges/${V}/orders`, "order.*.created"], [`exchanges/${V}/letters`, "kkkkk"], [`exchanges/${V}/amq.default`, "The default exchange is bound to every queue"],
   [`topology/${V}`, "billing"], ["nodes", "Memory used"], ["users", "guest"], ["users/guest", "Permissions"], ["vhosts", VHOST], [`vhosts/${V}`, "Permissions"],
   ["consumers", "slow"], ["streams", "Streams"], ["cluster", "Feature flags"], ["shovels", "Shovels"],
   ...(POLICIES ? [["policies", "ui-policy"]] : []), ["limits", "Virtual host limits"], ["definitions", "Download definitions"], ["profile", "Take a profile"], ["log", "Log"], ["nowhere", "There is no such page"],

@@ -26,8 +26,8 @@ mod tests;
 mod view;
 mod watch;
 
-pub(crate) use far::Surroundings;
 pub use doors::{StreamDoor, StreamDoors};
+pub(crate) use far::Surroundings;
 pub use inquiries::Answerer;
 pub use name::{NodeName, WrongNodeName};
 pub use node::{Cluster, ClusterOptions, Purpose};

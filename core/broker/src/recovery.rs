@@ -160,8 +160,7 @@ fn recover(
         lock: Mutex::new(lock),
     });
     let control: Arc<dyn ControlPlane> = inner.clone();
-    let is_first = inner.services.control.set(Arc::downgrade(&control)).is_ok();
-    assert!(is_first, "services belong to one broker");
+    assert!(inner.services.control.set(Arc::downgrade(&control)).is_ok(), "services belong to one broker");
     bring_up_queues(&inner, contents, &lost);
     Ok(Opened { broker: Broker(inner), metadata_log, message_log, is_known })
 }

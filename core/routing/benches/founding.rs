@@ -37,6 +37,8 @@ impl Hash for Handle {
 }
 
 impl QueueHandle for Handle {
+    type Exchange = Exchange<Handle>;
+
     fn cmp_names(&self, other: &Self) -> Ordering {
         self.0.cmp(&other.0)
     }

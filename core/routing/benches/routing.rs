@@ -30,6 +30,8 @@ impl PartialEq for Handle {
 impl Eq for Handle {}
 
 impl QueueHandle for Handle {
+    type Exchange = Exchange<Handle>;
+
     fn cmp_names(&self, other: &Self) -> Ordering {
         self.0.cmp(&other.0)
     }

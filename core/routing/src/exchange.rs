@@ -12,18 +12,15 @@ use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use message::Table as Arguments;
 
 use crate::exchange_type::{Duty, ExchangeType};
+use crate::handle::{Destination, ExchangeNode, QueueHandle};
 use crate::{ExchangeKind, Table};
-
-/// What stands for a queue: cheap to clone, hashed and compared by identity.
-pub trait QueueHandle: Clone + Eq + Hash + Send + Sync + 'static {
-    /// How the queues' names compare, byte by byte: the order in which `x-modulus-hash` numbers them (B91).
-    fn cmp_names(&self, other: &Self) -> Ordering;
-}
 
 /// Numbers stand for queues in tests and benchmarks.
 macro_rules! numbers_are_handles {
     ($($number:ty),+) => { $(
         impl QueueHandle for $number {
+            type Exchange = Exchange<$number>;
+
             fn cmp_names(&self, other: &Self) -> Ordering {
                 self.cmp(other)
             }
@@ -32,15 +29,6 @@ macro_rules! numbers_are_handles {
 }
 
 numbers_are_handles!(u32, u64);
-
-/// Where a binding leads.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Destination<Q: QueueHandle> {
-    /// To a queue.
-    Queue(Q),
-    /// To another exchange, which routes on with the same key and headers.
-    Exchange(Arc<Exchange<Q>>),
-}
 
 /// Decides whether a message passes an exchange at all. Asked once per message and exchange, and may remember it.
 pub trait Gate: Send + Sync {
@@ -207,6 +195,17 @@ impl<Q: QueueHandle> Exchange<Q> {
     }
 }
 
+impl<Q: QueueHandle> ExchangeNode for Exchange<Q> {
+    fn name(&self) -> &[u8] {
+        &self.name
+    }
+}
+
+/// A handle whose tables lead to [`Exchange`]s.
+pub trait RoutedQueue: QueueHandle<Exchange = Exchange<Self>> {}
+
+impl<Q: QueueHandle<Exchange = Exchange<Q>>> RoutedQueue for Q {}
+
 impl<Q: QueueHandle> PartialEq for Exchange<Q> {
     fn eq(&self, other: &Self) -> bool {
         self.id == other.id
@@ -227,7 +226,7 @@ impl<Q: QueueHandle> std::fmt::Debug for Exchange<Q> {
     }
 }
 
-impl<Q: QueueHandle> From<&Arc<Exchange<Q>>> for Destination<Q> {
+impl<Q: RoutedQueue> From<&Arc<Exchange<Q>>> for Destination<Q> {
     fn from(exchange: &Arc<Exchange<Q>>) -> Self {
         Destination::Exchange(Arc::clone(exchange))
     }

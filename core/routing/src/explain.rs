@@ -9,11 +9,11 @@ use hashbrown::HashSet;
 use message::{Properties, Table as Arguments};
 
 use crate::sink::Sink;
-use crate::table::{Message, Prepared};
+use crate::type_table::{Message, Prepared};
 use crate::types::delayed::delay_ms;
 use crate::types::misses;
 use crate::walk::{Alternates, Scratch};
-use crate::{Destination, Duty, Exchange, ExchangeKind, QueueHandle, Table};
+use crate::{Destination, Duty, Exchange, ExchangeKind, RoutedQueue, Table};
 
 /// Most bindings that one step lists.
 const MATCHED_MAX: usize = 100;
@@ -26,7 +26,7 @@ const STEPS_MAX: usize = 1000;
 
 /// A binding as its declaration said.
 #[derive(Clone, Debug)]
-pub struct KnownBinding<'b, Q: QueueHandle> {
+pub struct KnownBinding<'b, Q: RoutedQueue> {
     /// Binding key.
     pub key: &'b [u8],
     /// Arguments.
@@ -40,7 +40,7 @@ pub type BindingsFrom<'a, Q> = dyn Fn(&Exchange<Q>, &mut dyn FnMut(KnownBinding<
 
 /// The whole way of a message.
 #[derive(Clone, Debug)]
-pub struct Explanation<Q: QueueHandle> {
+pub struct Explanation<Q: RoutedQueue> {
     /// The exchanges passed, the first one first; at most 1000 of them.
     pub steps: Vec<Step<Q>>,
     /// How many more steps there were.
@@ -55,7 +55,7 @@ pub struct Explanation<Q: QueueHandle> {
 
 /// One exchange on the way.
 #[derive(Clone, Debug)]
-pub struct Step<Q: QueueHandle> {
+pub struct Step<Q: RoutedQueue> {
     /// The exchange.
     pub exchange: Arc<Exchange<Q>>,
     /// How the message came here.
@@ -115,7 +115,7 @@ pub enum End {
 
 /// A binding that took the message.
 #[derive(Clone, Debug)]
-pub struct MatchedBinding<Q: QueueHandle> {
+pub struct MatchedBinding<Q: RoutedQueue> {
     /// Binding key.
     pub key: Box<[u8]>,
     /// Raw arguments.
@@ -126,7 +126,7 @@ pub struct MatchedBinding<Q: QueueHandle> {
 
 /// A binding that did not take the message.
 #[derive(Clone, Debug)]
-pub struct MissedBinding<Q: QueueHandle> {
+pub struct MissedBinding<Q: RoutedQueue> {
     /// The binding.
     pub binding: MatchedBinding<Q>,
     /// Why not.
@@ -173,7 +173,7 @@ pub enum Miss {
 }
 
 /// Follows a message as [`crate::route`] does and tells what happened. `scratch` gives random exchanges their chance.
-pub fn explain<Q: QueueHandle>(
+pub fn explain<Q: RoutedQueue>(
     start: &Arc<Exchange<Q>>,
     message: &Message<'_>,
     alternates: &Alternates<'_, Q>,
@@ -198,7 +198,7 @@ pub fn explain<Q: QueueHandle>(
 type Arrival<Q> = (Arc<Exchange<Q>>, Came);
 
 /// What following a message takes.
-struct Walk<'w, Q: QueueHandle> {
+struct Walk<'w, Q: RoutedQueue> {
     explanation: Explanation<Q>,
     message: &'w Message<'w>,
     alternates: &'w Alternates<'w, Q>,
@@ -206,7 +206,7 @@ struct Walk<'w, Q: QueueHandle> {
     scratch: &'w mut Scratch<Q>,
 }
 
-impl<Q: QueueHandle> Walk<'_, Q> {
+impl<Q: RoutedQueue> Walk<'_, Q> {
     /// Follows the message from one exchange to all ends; returns the exchanges where it waits. `delays` says whether those hold it
     /// back: from one that did, no other does so again.
     fn follow(&mut self, first: Arrival<Q>, delays: Delays, passed: &mut HashSet<u64>) -> Vec<Arrival<Q>> {
@@ -274,7 +274,7 @@ enum Delays {
     NoMore,
 }
 
-impl<Q: QueueHandle> Explanation<Q> {
+impl<Q: RoutedQueue> Explanation<Q> {
     fn new() -> Self {
         let (at_once, after_delay) = (HashSet::new(), HashSet::new());
         Self { steps: Vec::new(), more_steps: 0, queues: Vec::new(), at_once, after_delay }
@@ -301,7 +301,7 @@ impl<Q: QueueHandle> Explanation<Q> {
 
 /// What the table of one exchange says.
 #[derive(Clone)]
-struct Taken<Q: QueueHandle> {
+struct Taken<Q: RoutedQueue> {
     matched: bool,
     queues: Vec<Q>,
     exchanges: Vec<Arc<Exchange<Q>>>,
@@ -309,7 +309,7 @@ struct Taken<Q: QueueHandle> {
     one: Option<Destination<Q>>,
 }
 
-impl<Q: QueueHandle> Default for Taken<Q> {
+impl<Q: RoutedQueue> Default for Taken<Q> {
     fn default() -> Self {
         Self { matched: false, queues: Vec::new(), exchanges: Vec::new(), one: None }
     }
@@ -320,7 +320,7 @@ fn takes_one(kind: ExchangeKind) -> bool {
     matches!(kind, ConsistentHash | LocalRandom | ModulusHash | Random)
 }
 
-fn take<Q: QueueHandle>(exchange: &Exchange<Q>, message: &Message<'_>, scratch: &mut Scratch<Q>) -> Taken<Q> {
+fn take<Q: RoutedQueue>(exchange: &Exchange<Q>, message: &Message<'_>, scratch: &mut Scratch<Q>) -> Taken<Q> {
     let (mut exchanges, mut queues) = (Vec::new(), Vec::new());
     let matched = collect(&exchange.load(), message, scratch, &mut queues, &mut exchanges);
     let one = takes_one(exchange.kind)
@@ -333,7 +333,7 @@ fn take<Q: QueueHandle>(exchange: &Exchange<Q>, message: &Message<'_>, scratch: 
 }
 
 /// Matches in one table; says whether there are any.
-fn collect<Q: QueueHandle>(
+fn collect<Q: RoutedQueue>(
     table: &Table<Q>,
     message: &Message<'_>,
     scratch: &mut Scratch<Q>,
@@ -350,7 +350,7 @@ fn collect<Q: QueueHandle>(
     sink.matched
 }
 
-impl<Q: QueueHandle> Step<Q> {
+impl<Q: RoutedQueue> Step<Q> {
     const fn new(exchange: Arc<Exchange<Q>>, came: Came, end: End) -> Self {
         Self {
             exchange,
@@ -407,7 +407,7 @@ impl<Q: QueueHandle> Step<Q> {
     }
 }
 
-impl<Q: QueueHandle> Taken<Q> {
+impl<Q: RoutedQueue> Taken<Q> {
     /// All it leads to.
     fn goals(&self) -> impl Iterator<Item = Destination<Q>> {
         let queues = self.queues.iter().cloned().map(Destination::Queue);
@@ -416,7 +416,7 @@ impl<Q: QueueHandle> Taken<Q> {
 }
 
 /// Why a binding did not match, if so, and how near it came.
-fn miss<Q: QueueHandle>(
+fn miss<Q: RoutedQueue>(
     table: &Table<Q>,
     taken: &Taken<Q>,
     binding: &KnownBinding<'_, Q>,
@@ -433,7 +433,7 @@ fn miss<Q: QueueHandle>(
     (taken.one.as_ref() != Some(&binding.destination)).then_some((0, Miss::NotChosen))
 }
 
-impl<Q: QueueHandle> From<KnownBinding<'_, Q>> for MatchedBinding<Q> {
+impl<Q: RoutedQueue> From<KnownBinding<'_, Q>> for MatchedBinding<Q> {
     fn from(binding: KnownBinding<'_, Q>) -> Self {
         let KnownBinding { key, arguments, destination } = binding;
         Self { key: key.into(), arguments: arguments.raw().into(), destination }
@@ -441,7 +441,7 @@ impl<Q: QueueHandle> From<KnownBinding<'_, Q>> for MatchedBinding<Q> {
 }
 
 /// Whether a binding matches on its own: a table of this one says it.
-fn is_match<Q: QueueHandle>(
+fn is_match<Q: RoutedQueue>(
     kind: ExchangeKind,
     binding: &KnownBinding<'_, Q>,
     message: &Message<'_>,
@@ -453,7 +453,7 @@ fn is_match<Q: QueueHandle>(
 }
 
 /// Why a binding that does not match does not, and how near it came: more is nearer.
-fn why_not<Q: QueueHandle>(
+fn why_not<Q: RoutedQueue>(
     kind: ExchangeKind,
     binding: &KnownBinding<'_, Q>,
     message: &Message<'_>,

@@ -21,24 +21,28 @@ mod erlang;
 mod exchange;
 mod exchange_type;
 mod explain;
+mod handle;
 mod key;
 mod line;
 mod retired;
 mod sink;
 mod table;
 mod targets;
+mod type_table;
 mod types;
 mod walk;
 
 pub use destination_set::{Chunks, DestinationSet};
-pub use exchange::{Destination, Exchange, Gate, Passage, Passed, QueueHandle};
+pub use exchange::{Exchange, Gate, Passage, Passed, RoutedQueue};
 pub use exchange_type::{ArgumentError, Duty, ExchangeType, Persistence, TypeError};
 pub use explain::{
     Before, BindingsFrom, Came, End, Explanation, KnownBinding, MatchedBinding, Miss, MissedBinding, Step,
     explain,
 };
+pub use handle::{Destination, ExchangeNode, QueueHandle};
 pub use retired::Retired;
-pub use table::{BindingError, BindingTo, ExchangeKind, Lookup, Message, RoutesBy, Table};
+pub use table::{ExchangeKind, Table};
+pub use type_table::{BindingError, BindingTo, Lookup, Message, RoutesBy};
 pub use types::delayed::delay_ms;
 pub use types::{SelectorError, TooManyHashes, topic_key_check};
 pub use walk::{Alternates, Scratch, route, route_on};

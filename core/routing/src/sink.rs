@@ -7,9 +7,9 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use stdx::hamt::hash_of;
 
+use crate::QueueHandle;
 use crate::chance::Chance;
 use crate::targets::Targets;
-use crate::{Exchange, QueueHandle};
 
 /// Up to so many queues a list is searched from end to end; beyond, it is indexed.
 const SEARCHED_LEN_MAX: usize = 16;
@@ -58,7 +58,7 @@ impl Seen {
 /// Takes the matches of one message in one exchange.
 pub(crate) struct Sink<'s, Q: QueueHandle> {
     pub(crate) out: &'s mut Vec<Q>,
-    pub(crate) pending: &'s mut Vec<Arc<Exchange<Q>>>,
+    pub(crate) pending: &'s mut Vec<Arc<Q::Exchange>>,
     pub(crate) seen: &'s mut Seen,
     pub(crate) chance: &'s mut Chance,
     /// Whether this exchange matched anything: a queue, also one listed before, or an exchange.

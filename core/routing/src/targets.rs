@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use stdx::hamt::Hamt;
 
-use crate::{Destination, DestinationSet, Exchange, QueueHandle};
+use crate::{Destination, DestinationSet, QueueHandle};
 
 #[derive(Clone)]
 pub(crate) struct Targets<Q: QueueHandle> {
@@ -20,11 +20,21 @@ pub(crate) struct Targets<Q: QueueHandle> {
 }
 
 /// What most places have nothing of.
-#[derive(Clone)]
 struct Rare<Q: QueueHandle> {
-    exchanges: DestinationSet<Arc<Exchange<Q>>>,
+    exchanges: DestinationSet<Arc<Q::Exchange>>,
     queue_repeats: Hamt<Q, u32>,
-    exchange_repeats: Hamt<Arc<Exchange<Q>>, u32>,
+    exchange_repeats: Hamt<Arc<Q::Exchange>, u32>,
+}
+
+// By hand: an exchange need not be cloned for that.
+impl<Q: QueueHandle> Clone for Rare<Q> {
+    fn clone(&self) -> Self {
+        Self {
+            exchanges: self.exchanges.clone(),
+            queue_repeats: self.queue_repeats.clone(),
+            exchange_repeats: self.exchange_repeats.clone(),
+        }
+    }
 }
 
 impl<Q: QueueHandle> Targets<Q> {
@@ -57,7 +67,7 @@ impl<Q: QueueHandle> Targets<Q> {
 
     /// The exchanges, if there are any.
     #[inline]
-    pub(crate) fn exchanges(&self) -> Option<&DestinationSet<Arc<Exchange<Q>>>> {
+    pub(crate) fn exchanges(&self) -> Option<&DestinationSet<Arc<Q::Exchange>>> {
         let exchanges = &self.rare.as_ref()?.exchanges;
         (!exchanges.is_empty()).then_some(exchanges)
     }
@@ -134,7 +144,7 @@ impl<Q: QueueHandle> Default for Targets<Q> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ExchangeKind;
+    use crate::{Exchange, ExchangeKind};
 
     #[test]
     fn a_destination_stays_until_its_last_binding_is_removed() {

@@ -15,13 +15,13 @@ use message::{Properties, Table as Arguments};
 
 use crate::chance::Chance;
 use crate::sink::{Seen, Sink};
-use crate::table::{Message, Prepared};
+use crate::type_table::{Message, Prepared};
 use crate::types::HeaderView;
 use crate::types::delayed::delay_ms;
-use crate::{Duty, Exchange, QueueHandle, Table};
+use crate::{Duty, Exchange, RoutedQueue, Table};
 
 /// Memory that routing one message after another reuses. One per connection, or per thread.
-pub struct Scratch<Q: QueueHandle> {
+pub struct Scratch<Q: RoutedQueue> {
     pending: Vec<Arc<Exchange<Q>>>,
     visited: HashSet<u64>,
     seen: Seen,
@@ -31,7 +31,7 @@ pub struct Scratch<Q: QueueHandle> {
     asks_gates: bool,
 }
 
-impl<Q: QueueHandle> Scratch<Q> {
+impl<Q: RoutedQueue> Scratch<Q> {
     /// Does not allocate until used. Random exchanges choose alike for all of them; see [`Scratch::seeded`].
     #[must_use]
     pub fn new() -> Self {
@@ -78,7 +78,7 @@ impl<Q: QueueHandle> Scratch<Q> {
     }
 }
 
-impl<Q: QueueHandle> Default for Scratch<Q> {
+impl<Q: RoutedQueue> Default for Scratch<Q> {
     fn default() -> Self {
         Self::new()
     }
@@ -89,7 +89,7 @@ pub type Alternates<'a, Q> = dyn Fn(&[u8]) -> Option<Arc<Exchange<Q>>> + 'a;
 
 /// Replaces the contents of `out` by the queues that a message published to `start` goes to, each once, in no
 /// particular order. Empty means unroutable: what an alternate exchange takes counts as routed (B93).
-pub fn route<Q: QueueHandle>(
+pub fn route<Q: RoutedQueue>(
     start: &Exchange<Q>,
     message: &Message<'_>,
     alternates: &Alternates<'_, Q>,
@@ -100,7 +100,7 @@ pub fn route<Q: QueueHandle>(
 }
 
 /// As [`route`], with the table of `start` loaded by the caller once for a batch of messages.
-pub fn route_on<Q: QueueHandle>(
+pub fn route_on<Q: RoutedQueue>(
     table: &Table<Q>,
     start: &Exchange<Q>,
     message: &Message<'_>,
@@ -119,12 +119,12 @@ pub fn route_on<Q: QueueHandle>(
 
 /// Whether the gate of an exchange, if it has one, lets the message pass.
 #[inline]
-fn admits<Q: QueueHandle>(exchange: &Exchange<Q>, asks: bool, headers: Option<Arguments<'_>>) -> bool {
+fn admits<Q: RoutedQueue>(exchange: &Exchange<Q>, asks: bool, headers: Option<Arguments<'_>>) -> bool {
     exchange.gate.as_ref().is_none_or(|gate| !asks || gate.admits(headers))
 }
 
 /// One message on its way.
-struct Walk<'w, Q: QueueHandle> {
+struct Walk<'w, Q: RoutedQueue> {
     message: &'w Message<'w>,
     alternates: &'w Alternates<'w, Q>,
     scratch: &'w mut Scratch<Q>,
@@ -132,7 +132,7 @@ struct Walk<'w, Q: QueueHandle> {
     headers_filled: bool,
 }
 
-impl<Q: QueueHandle> Walk<'_, Q> {
+impl<Q: RoutedQueue> Walk<'_, Q> {
     /// Takes the matches of one exchange; if there are none, its alternate exchange is to be visited.
     #[inline]
     fn visit(&mut self, table: &Table<Q>, exchange: &Exchange<Q>) {

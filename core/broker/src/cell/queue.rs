@@ -575,6 +575,8 @@ impl PartialEq for QueueRef {
 impl Eq for QueueRef {}
 
 impl routing::QueueHandle for QueueRef {
+    type Exchange = routing::Exchange<QueueRef>;
+
     fn cmp_names(&self, other: &Self) -> std::cmp::Ordering {
         self.0.name().cmp(other.0.name())
     }

@@ -19,8 +19,8 @@ use crate::erlang::{Exs1024, FALSE_HASH, NIL_HASH, TRUE_HASH, UNDEFINED_HASH, ha
 use crate::exchange_type::ArgumentError;
 use crate::line::Line;
 use crate::sink::Sink;
-use crate::table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
 use crate::targets::Targets;
+use crate::type_table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
 use crate::{Destination, QueueHandle, RoutesBy};
 
 /// Most buckets of one binding.

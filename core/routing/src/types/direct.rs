@@ -5,8 +5,8 @@ use stdx::hamt::Hamt;
 
 use crate::key::Key;
 use crate::sink::Sink;
-use crate::table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
 use crate::targets::Targets;
+use crate::type_table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
 use crate::{Destination, QueueHandle};
 
 #[derive(Clone)]

@@ -3,8 +3,8 @@
 use message::Table as Arguments;
 
 use crate::sink::Sink;
-use crate::table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
 use crate::targets::Targets;
+use crate::type_table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
 use crate::{Destination, QueueHandle};
 
 #[derive(Clone)]

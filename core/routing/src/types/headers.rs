@@ -20,8 +20,8 @@ use super::header_filter::{Asked, Filter, Found, FoundHeaders};
 use super::header_view::write_value;
 use crate::key::Key;
 use crate::sink::Sink;
-use crate::table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
 use crate::targets::Targets;
+use crate::type_table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
 use crate::{Destination, QueueHandle};
 
 const MATCH_ARGUMENT: &[u8] = b"x-match";

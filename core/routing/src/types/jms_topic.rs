@@ -14,8 +14,8 @@ use stdx::hamt::Hamt;
 use super::selector::{STEPS_MAX_PER_MESSAGE, Selector};
 use crate::key::Key;
 use crate::sink::Sink;
-use crate::table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
 use crate::targets::Targets;
+use crate::type_table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
 use crate::{Destination, QueueHandle, RoutesBy};
 
 const SELECTOR_ARGUMENT: &str = "rjms_erlang_selector";

@@ -8,8 +8,8 @@ use message::Table as Arguments;
 use super::pool::Pool;
 use crate::erlang::hash_binaries;
 use crate::sink::Sink;
-use crate::table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
 use crate::targets::Targets;
+use crate::type_table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
 use crate::{Destination, QueueHandle, RoutesBy};
 
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use crate::line::Line;
 use crate::targets::Targets;
-use crate::{Destination, QueueHandle};
+use crate::{Destination, ExchangeNode, QueueHandle};
 
 #[derive(Clone)]
 pub(super) struct Pool<Q: QueueHandle> {
@@ -30,7 +30,7 @@ fn order<Q: QueueHandle>(member: &Targets<Q>, other: &Destination<Q>) -> Orderin
         (Some(_), Destination::Exchange(_)) => Ordering::Greater,
         (None, Destination::Queue(_)) => Ordering::Less,
         (None, Destination::Exchange(other)) => {
-            exchange().map(|exchange| &exchange.name).cmp(&Some(&other.name))
+            exchange().map(|exchange| exchange.name()).cmp(&Some(other.name()))
         }
     }
 }

@@ -7,7 +7,7 @@ use message::Table as Arguments;
 
 use super::pool::Pool;
 use crate::sink::Sink;
-use crate::table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
+use crate::type_table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
 use crate::{Destination, QueueHandle, RoutesBy};
 
 /// `LOCAL`: only what the local type may be bound to.

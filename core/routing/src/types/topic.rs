@@ -23,8 +23,8 @@ use super::direct::DirectTable;
 use super::pattern::{HASH, STAR, each_word, matches, matches_an_ending, split, words_of};
 use crate::key::Key;
 use crate::sink::Sink;
-use crate::table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
 use crate::targets::Targets;
+use crate::type_table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
 use crate::{Destination, QueueHandle};
 
 /// Most `#` in one binding key; more would make matching explode (B88, RabbitMQ 4.3.5).

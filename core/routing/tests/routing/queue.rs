@@ -14,6 +14,8 @@ pub(crate) struct Queue {
 }
 
 impl QueueHandle for Queue {
+    type Exchange = routing::Exchange<Queue>;
+
     fn cmp_names(&self, other: &Self) -> Ordering {
         self.name.cmp(&other.name)
     }

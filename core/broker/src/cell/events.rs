@@ -163,6 +163,10 @@ impl Queue {
         now_ms: u64,
         fx: &mut CellEffects<'_>,
     ) -> bool {
+        if self.is_replicated() && fx.sinks.contains_key(&spec.id) {
+            // Its node has brought it once more.
+            return true;
+        }
         let added = machine.add_consumer(spec.clone(), now_ms);
         if added {
             let attached = Attached { sink: sink.clone(), channel: spec.channel, tag: spec.tag.clone() };

@@ -112,8 +112,9 @@ impl Far {
         let mut early = self.guests.early.lock();
         // Under the lock: who shows a newer view looks here afterwards.
         let applied = services.cluster.as_ref().map_or(0, |cluster| cluster.view().applied);
-        let is_known = services.queue_by_id(QueueId(asking.queue)).is_some();
-        if !early.is_empty() || (!is_known && asking.applied > applied) {
+        let queue = services.queue_by_id(QueueId(asking.queue));
+        let is_here = queue.is_some_and(|queue| !queue.is_elsewhere());
+        if !early.is_empty() || (!is_here && asking.applied > applied) {
             early.push_back((asking.applied, message));
             return Some(());
         }
@@ -280,8 +281,11 @@ impl Far {
         Some(())
     }
 
+    /// Settles the messages that clients of the other node have. A client that had a message from an earlier leader comes too late: another
+    /// client may have the message by now.
     fn take_settlement(&self, queue: &Arc<Queue>, from: &mut Fields) -> Option<()> {
         let (how, runs) = frames::settlement(from)?;
+        let mut theirs = Vec::with_capacity(runs.len());
         let mut unsettled = self.guests.unsettled.lock();
         for run in &runs {
             let holder = (queue.id, run.consumer);
@@ -294,9 +298,17 @@ impl Far {
             if held.is_empty() {
                 unsettled.remove(&holder);
             }
+            if settled.len() == run.count as usize {
+                theirs.push(*run);
+            } else {
+                let one = |seq: &u64| SettleRun { first: MessageSeq(*seq), count: 1, ..*run };
+                theirs.extend(settled.iter().map(one));
+            }
         }
         drop(unsettled);
-        queue.settle(how, &runs);
+        if !theirs.is_empty() {
+            queue.settle(how, &theirs);
+        }
         Some(())
     }
 

@@ -31,10 +31,10 @@ impl Drop for Guard {
     }
 }
 
-/// Whoever changes something by a tool, in RabbitMQ's words.
+/// The name of a person or tool that changes something, in RabbitMQ's words.
 pub(crate) const CLI: &str = "rmq-cli";
 
-/// What changes by itself, in RabbitMQ's words.
+/// The name for changes that nobody asks for, in RabbitMQ's words.
 pub(crate) const INTERNAL: &str = "rmq-internal";
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ pub(crate) struct Sources {
     pub(crate) room: RoomSizes,
 }
 
-/// Who is told when an alarm goes on or off.
+/// Listeners that are told when an alarm goes on or off.
 pub(crate) trait Woken: Send + Sync {
     /// All of them look at the alarms; returns at once.
     fn wake_all(&self);

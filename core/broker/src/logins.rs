@@ -175,7 +175,7 @@ pub(crate) fn name_within_bounds(name: &str) -> &str {
     &name[..name.floor_char_boundary(NAME_BYTES_MAX)]
 }
 
-/// What came of a login.
+/// The outcome of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoginOutcome {
     /// The user is let in.

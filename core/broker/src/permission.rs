@@ -1,4 +1,4 @@
-//! What a permission is for.
+//! The purpose of a permission.
 
 /// The three permissions of RabbitMQ's model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -58,7 +58,7 @@ const LIGHT_BYTES_MAX: u64 = 16 << 20;
 /// On a full disk so much may wait to be written before consumers are not heard either: no more than memory is for.
 const FULL_WAITING_BYTES_MAX: u64 = 128 << 20;
 
-/// What queues ask of the control plane.
+/// Questions of queues to the control plane.
 pub(crate) trait ControlPlane: Send + Sync {
     /// A cell has agreed to its deletion with so many ready messages: the metadata follow, then the answer.
     fn queue_deleted(
@@ -108,7 +108,7 @@ pub(crate) struct Services {
     /// There is or was a queue that drops duplicates.
     pub(crate) has_unique_queues: AtomicBool,
     pub(crate) control: OnceLock<Weak<dyn ControlPlane>>,
-    /// Who is told that runtime parameters have changed.
+    /// Listeners that are told that runtime parameters have changed.
     pub(crate) parameter_watch: OnceLock<Box<dyn Fn() + Send + Sync>>,
     pub(crate) announcer: Arc<Announcer>,
     pub(crate) counters: Arc<NodeCounters>,

@@ -1,4 +1,4 @@
-//! What routing knows of queues and exchanges as destinations. Refuses to know what an exchange is.
+//! Queues and exchanges as destinations of routing. Refuses to know what an exchange is.
 
 use std::cmp::Ordering;
 use std::fmt::Debug;
@@ -11,7 +11,7 @@ pub trait ExchangeNode: Debug + Eq + Hash + Send + Sync + 'static {
     fn name(&self) -> &[u8];
 }
 
-/// What stands for a queue: cheap to clone, hashed and compared by identity.
+/// A handle of a queue: cheap to clone, hashed and compared by identity.
 pub trait QueueHandle: Clone + Eq + Hash + Send + Sync + 'static {
     /// The exchanges that stand beside queues in routing tables: [`crate::Exchange`] of this handle.
     type Exchange: ExchangeNode;

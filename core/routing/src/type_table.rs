@@ -1,4 +1,4 @@
-//! What the table of every exchange type does. Refuses to know which types there are.
+//! The interface of the table of every exchange type. Refuses to know which types there are.
 
 use message::{Properties, Table as Arguments, Value};
 
@@ -7,7 +7,7 @@ use crate::targets::Targets;
 use crate::types::{HeaderView, SelectorError, TooManyHashes};
 use crate::{Destination, DestinationSet, QueueHandle};
 
-/// What routing looks at in a message.
+/// Parts of a message that routing looks at.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Message<'a> {
     /// The routing key and the keys of CC and BCC (B94), in any order, at least one; each at most 255 bytes.
@@ -18,7 +18,7 @@ pub struct Message<'a> {
     pub properties: Option<Properties<'a>>,
 }
 
-/// What a binding leads to, as far as some types care.
+/// The destination of a binding, as far as some types care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BindingTo {
     /// A classic queue.
@@ -96,7 +96,7 @@ pub enum BindingError<'a> {
     ),
 }
 
-/// What a key alone tells about a message's way.
+/// A message's way, as far as its key alone tells.
 pub enum Lookup<'t, Q: QueueHandle> {
     /// No binding of this exchange matches: to its alternate exchange, or nowhere.
     Nothing,
@@ -126,7 +126,7 @@ pub(crate) struct Prepared<'m> {
     pub(crate) properties: Properties<'m>,
 }
 
-/// What each exchange type implements.
+/// The interface of an exchange type.
 pub(crate) trait TypeTable<Q: QueueHandle>: Clone + Default {
     /// Whether matching looks at the view of headers.
     const NEEDS_HEADERS: bool = false;

@@ -1,5 +1,4 @@
 //! `cargo xtask sim`: histories from consecutive seeds, so many or until the time is over; the first that fails ends it and says its seed.
-//! Only those of full disks may stand still, a few of them: they are told and counted.
 
 use std::io::Write;
 use std::process::ExitCode;

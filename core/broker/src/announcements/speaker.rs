@@ -11,7 +11,7 @@ use crate::data::batch::Batch;
 use crate::data::handovers::Handovers;
 use crate::vhost::Vhost;
 
-/// What routing needs, kept between rounds.
+/// Buffers of routing, kept between rounds.
 struct Speaker {
     scratch: routing::Scratch<crate::cell::QueueRef>,
     batch: Batch,

@@ -12,7 +12,7 @@ use super::store::STREAM;
 
 /// A body in the log, for the threads that read blocks.
 pub(super) struct FromLog {
-    /// Whose log it is; nothing before that is known.
+    /// The owner of the log; nothing before that is known.
     pub(super) node: Option<Weak<dyn BodyNode>>,
     pub(super) id: u64,
     pub(super) body: LoggedBody,

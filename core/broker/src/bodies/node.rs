@@ -1,10 +1,10 @@
-//! What shared bodies ask of the node that has them.
+//! Questions of shared bodies to the node that has them.
 
 use std::sync::Arc;
 
 use commitlog::{LogError, Position, RangeBytes};
 
-/// What bodies ask of the node that has them.
+/// Questions of bodies to the node that has them.
 pub(crate) trait BodyNode: Send + Sync {
     /// Segments of bodies may hold nothing any more: they go, soon and on another thread.
     fn free_segments_soon(self: Arc<Self>);

@@ -1,4 +1,4 @@
-//! What connections and channels tell: events and lines of the log.
+//! News of connections and channels: events and lines of the log.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a new vhost starts with.
+//! The contents of a new vhost.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What management asks the node for: what it has counted, and where the time goes.
+//! Figures for management: counts of the node, and where the time goes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,7 +31,7 @@ impl Broker {
         self.connections().totals(&vhost.connections_gone, |of| Arc::ptr_eq(of, vhost))
     }
 
-    /// What has come and gone since the start.
+    /// Counts of objects that came and went since the start.
     #[must_use]
     pub fn churn(&self) -> ChurnTotals {
         let counters = &self.services().counters;
@@ -64,7 +64,7 @@ impl Broker {
         self.services().counters.message_sizes.now()
     }
 
-    /// What queues that exist no more have counted. Whoever sums the queues of the node adds this.
+    /// Counts of queues that exist no more. A sum over the queues of the node adds them.
     #[must_use]
     pub fn deleted_queue_totals(&self) -> QueueTotals {
         *self.services().counters.queues_gone.lock()

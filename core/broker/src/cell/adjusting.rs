@@ -1,4 +1,4 @@
-//! What a queue goes by now, and how policies change it.
+//! The settings of a queue now, and how policies change them.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ impl Queue {
         if !is_idle || self.config().expires_ms.is_some() || self.stream.get().is_some() {
             self.submit(Event::Reconfigure);
         } else {
-            // Whoever brought an event while this thread had the lock left it here.
+            // Another thread left its event here while this thread had the lock.
             self.run();
         }
     }

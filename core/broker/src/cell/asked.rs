@@ -1,4 +1,4 @@
-//! What sessions and management ask of a queue.
+//! Questions of sessions and management to a queue.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a queue has in segments, counted for the node.
+//! A queue's bytes in segments, counted for the node.
 
 use std::sync::Arc;
 

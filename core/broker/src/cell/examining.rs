@@ -33,7 +33,7 @@ impl Queue {
         }
     }
 
-    /// What holds each consumer of a view.
+    /// The reason that holds each consumer of a view.
     pub(super) fn holds(&self, state: &CellState, view: &DeliveryView) -> Vec<ConsumerHold> {
         let consumers = view.stats.consumers.iter().zip(&view.standings);
         let hold = |(consumer, standing): (&queues::ConsumerStats, &Standing)| ConsumerHold {

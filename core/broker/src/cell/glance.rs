@@ -1,4 +1,4 @@
-//! What lists of many queues show of each.
+//! Columns that lists of many queues show.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::cell::Queue;
 use crate::cell::condition::Condition;
 
 impl Queue {
-    /// What lists of many queues show, read without an answer to wait for: under a microsecond, unless somebody runs the
+    /// Columns of lists of many queues, read without an answer to wait for: under a microsecond, unless somebody runs the
     /// queue now; then after the batch it is at. Zeros if the queue is deleted or out of service.
     #[must_use]
     pub fn glance(self: &Arc<Self>) -> QueueGlance {

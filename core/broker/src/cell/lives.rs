@@ -9,7 +9,7 @@ const RELOADS_MAX: u32 = 3;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Life(pub(super) u32);
 
-/// What a cell knows of its reloads.
+/// A cell's knowledge of its reloads.
 pub(super) struct Reloads {
     pub(super) crashes: AtomicU32,
     pub(super) left: AtomicU32,

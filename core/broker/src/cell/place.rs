@@ -1,4 +1,4 @@
-//! What the queues of a vhost share, so that a million of them do not each have it: their surroundings.
+//! Parts that the queues of a vhost share, so that a million of them do not each have it: their surroundings.
 
 use std::sync::{Arc, Weak};
 

@@ -53,7 +53,7 @@ pub struct Queue {
     pub(super) is_elsewhere: bool,
     /// Several nodes have its messages.
     pub(crate) replica: OnceLock<Box<Replica>>,
-    /// What it goes by; policies change it.
+    /// The settings of the queue; policies change them.
     pub(super) terms: RwLock<Terms>,
     pub(super) inbox: Mutex<Vec<Event>>,
     pub(super) inbox_bytes: AtomicUsize,
@@ -78,18 +78,18 @@ pub struct Queue {
     pub(crate) fails_next: std::sync::atomic::AtomicBool,
 }
 
-/// What only the one who runs the machine touches.
+/// State that only the thread that runs the machine touches.
 pub(crate) struct CellState {
     pub(crate) machine: AnyMachine,
     /// Events of the latest turn for which there was no time: they stand before those in the inbox.
     pub(super) left: std::vec::IntoIter<Event>,
-    /// What of it is counted of the node's segments.
+    /// The queue's part of the count of the node's segments.
     pub(crate) room: Option<CountedRoom>,
     /// Has joined the node's [`crate::memory_shares::MemoryShares`].
     pub(crate) is_holder: bool,
     /// Whether it is empty, and since when.
     pub(super) rest: Rest,
-    /// What it was made from, until the first turn is over.
+    /// The queue's source, until the first turn is over.
     pub(super) rested: Option<Box<[u8]>>,
     pub(super) pacing: Pacing,
     /// When the latest tick comes that was asked for to let held publishers go on.
@@ -106,7 +106,7 @@ pub(crate) struct CellState {
     /// The queue is deleted for good.
     pub(super) is_forgotten: bool,
     pub(super) is_reloading: bool,
-    /// Those that came while it was out of service.
+    /// Events that came while the queue was out of service.
     pub(super) held_letters: Option<Box<HeldLetters>>,
     /// Consumers since the queue came back from a crash, or from rest after one; `None` if it never crashed.
     pub(super) since_reload: Option<HashSet<ConsumerId>>,
@@ -119,13 +119,13 @@ pub(crate) struct Attached {
     pub(crate) tag: Box<[u8]>,
 }
 
-/// Who asked for a message, and how.
+/// A caller that asked for a message, and how.
 pub(crate) struct GetReply {
     pub(crate) reply: Reply<Result<Option<GotMessage>, Refused>>,
     pub(crate) ack_required: bool,
 }
 
-/// What can happen to a queue.
+/// Events of a queue.
 pub(crate) enum Event {
     Publish(Handover),
     Settle(SettleHow, Runs, Began),
@@ -331,7 +331,7 @@ impl Queue {
         self.machine_type
     }
 
-    /// What kind it is, for measurements.
+    /// The kind of the event, for measurements.
     pub(crate) fn kind(&self) -> QueueKind {
         self.machine_type.kind()
     }
@@ -527,7 +527,7 @@ impl Queue {
         bytes
     }
 
-    /// What listings show, with the memory of the cell.
+    /// Columns of listings, with the memory of the cell.
     pub(super) fn stats_of(&self, machine: &AnyMachine, now_ms: u64) -> QueueStats {
         let mut stats = machine.stats(now_ms);
         // A machine that is as new, or at rest, was made for this question.
@@ -556,7 +556,7 @@ impl Queue {
                 None => Some(read(&kept.idle_machine(self, now_ms), now_ms)),
             }
         };
-        // Whoever brought an event while this thread had the lock left it here.
+        // Another thread left its event here while this thread had the lock.
         self.run();
         value
     }

@@ -1,4 +1,4 @@
-//! What the checkpointer is told: files that were sealed, queues that may be sparse, a disk that is short of room.
+//! News for the checkpointer: files that were sealed, queues that may be sparse, a disk that is short of room.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -28,7 +28,7 @@ impl SparseQueues {
         is_first
     }
 
-    /// Those that were not worth the work are to be looked at again.
+    /// Queues that were not worth the work are to be looked at again.
     pub(super) fn look_again(&mut self) {
         self.by_part.clear();
         self.new.extend(std::mem::take(&mut self.passed_over).into_keys());

@@ -1,4 +1,4 @@
-//! What came of a deletion.
+//! The outcome of a deletion.
 
 /// Result of queue.delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

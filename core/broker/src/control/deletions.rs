@@ -13,7 +13,7 @@ use crate::control::long_changes::LongChanges;
 /// More bindings than that go with their queue or exchange on the thread for it: fewer take less than a millisecond or two.
 pub(crate) const BINDINGS_INLINE_MAX: usize = 1000;
 
-/// What is to be done on a control plane.
+/// A task of a control plane.
 pub(crate) struct Deletion<C> {
     bindings: Box<dyn Fn(&C) -> usize + Send>,
     delete: Box<dyn FnOnce(&C) + Send>,

@@ -8,7 +8,7 @@ use crate::cell::Life;
 /// A message on its way out of a queue, dead or due.
 pub(crate) struct DeadLetter {
     pub(super) reason: DeadReason,
-    /// What the queue logs once the letter is safe.
+    /// The record that the queue logs once the letter is safe.
     pub(super) removal: Option<SettledRun>,
     /// The life of the queue in which it left.
     pub(super) life: Life,

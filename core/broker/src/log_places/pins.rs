@@ -15,7 +15,7 @@ pub(crate) struct Pins {
     pub(crate) is_partial: bool,
 }
 
-/// What is needed of a file.
+/// The part of a file that is needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileNeed {
     /// Bytes that must be there.
@@ -68,7 +68,7 @@ impl Pins {
         self.files.iter().map(|(file, need)| (file, *need))
     }
 
-    /// What becomes of a file that no restart needs.
+    /// The fate of a file that no restart needs.
     pub(crate) fn afterlife(&self, file: &Range<u64>) -> Afterlife {
         let is_free = self.files.iter().any(|(known, need)| known == file && need.bytes == 0);
         if is_free && !self.is_partial { Afterlife::None } else { Afterlife::Kept }

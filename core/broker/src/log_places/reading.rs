@@ -22,7 +22,7 @@ impl Services {
         self.log_places.queues().into_iter().map(|queue| self.queue_by_id(queue)).collect()
     }
 
-    /// What queues need of these files.
+    /// The parts of these files that queues need.
     pub(crate) fn pins_of(&self, files: Vec<Range<u64>>) -> Pins {
         let mut pins = Pins::of(files);
         for queue in self.queues_in_log() {

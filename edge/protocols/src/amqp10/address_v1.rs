@@ -5,7 +5,7 @@
 
 use super::address::{NAME_BYTES_MAX, Way};
 
-/// What an address of version 1 names.
+/// The node that an address of version 1 names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
     /// `/exchange/:name[/:key]`, `/topic/:key`, or the default exchange of the target `/queue`. Without a key the subject of each message
@@ -29,7 +29,7 @@ impl Node {
     }
 }
 
-/// What an address names.
+/// The node that an address names.
 ///
 /// # Errors
 /// The reason in RabbitMQ's words, such as `{unknown_destination,"/a/b"}`.

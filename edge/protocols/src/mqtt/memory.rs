@@ -51,7 +51,7 @@ impl Marks {
     }
 }
 
-/// What the client has of a message of QoS 2 that comes from its queue.
+/// The client's progress with a message of QoS 2 that comes from its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Got {
     /// Nothing that is known.

@@ -25,7 +25,7 @@ impl SessionQueueType {
     }
 }
 
-/// What the vhost of a client is looked up by.
+/// The keys by which the vhost of a client is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VhostKey<'a> {
     /// The port that the client came to.

@@ -84,7 +84,7 @@ pub(super) struct Fleet {
 /// Plays a history of sessions of MQTT; `tell` hears what happens, line by line.
 ///
 /// # Errors
-/// What the broker did that it must not do.
+/// A fault of the broker.
 pub fn run(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String> {
     play(World::new(seed ^ 0x3a11_0033, tell), vec![Box::new(Fleet::default())])
 }
@@ -248,7 +248,7 @@ impl Fleet {
         }
     }
 
-    /// What the sender hears.
+    /// Answers to the sender.
     fn hear_sender(&mut self, site: &Site<'_>) -> Result<(), String> {
         while let Some(got) = self.sender.as_mut().and_then(Client::next) {
             match got {
@@ -277,7 +277,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// What the reader hears.
+    /// Messages for the reader.
     fn hear_reader(&mut self, site: &Site<'_>) -> Result<(), String> {
         while let Some(got) = self.reader.as_mut().and_then(Client::next) {
             match got {

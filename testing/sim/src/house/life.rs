@@ -76,7 +76,7 @@ enum Kind {
 /// Plays the tenants' history of a seed; `tell` hears what happens, line by line.
 ///
 /// # Errors
-/// What the broker did that it must not do.
+/// A fault of the broker.
 pub fn run(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String> {
     let world = World::new(seed ^ 0x7e4a_0017, tell);
     let tenants = tenants(&world);
@@ -104,7 +104,7 @@ pub(crate) fn run_short(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, St
 /// Plays a history of queues that are used before their declaration is answered.
 ///
 /// # Errors
-/// What the broker did that it must not do.
+/// A fault of the broker.
 pub fn run_newborn(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String> {
     let world = World::new(seed ^ 0x0b04_0022, tell);
     House::new(world, vec![Box::new(Newborn::default())], Kind::Newborn).run(NEWBORN_LIVES)
@@ -113,7 +113,7 @@ pub fn run_newborn(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String>
 /// Plays a history of these tenants alone.
 ///
 /// # Errors
-/// What the broker did that it must not do.
+/// A fault of the broker.
 pub(super) fn play(world: World, tenants: Vec<Box<dyn Tenant>>) -> Result<Summary, String> {
     House::new(world, tenants, Kind::Tenants).run(LIVES)
 }

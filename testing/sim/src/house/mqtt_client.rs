@@ -91,7 +91,7 @@ impl Client {
         self.session.state() == State::Running
     }
 
-    /// What the connection's task would do now.
+    /// The work of the connection's task.
     pub(super) fn turn(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
         while self.session.poll_stalled(&mut context).is_ready() && !self.input.is_empty() {

@@ -23,7 +23,7 @@ impl Fars {
         let _is_first = self.services.set(Arc::downgrade(services));
     }
 
-    /// What the queues of this node share, once the broker is there.
+    /// Parts that the queues of this node share, once the broker is there.
     pub(in crate::cluster) fn services(&self) -> Option<Arc<Services>> {
         self.services.get().and_then(Weak::upgrade)
     }

@@ -1,4 +1,4 @@
-//! What this node knows of the queues of others: questions on their way, consumers on both sides. Refuses to know what happens to them.
+//! This node's knowledge of the queues of others: questions on their way, consumers on both sides. Refuses to know what happens to them.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::AtomicU64;
@@ -102,7 +102,7 @@ pub(super) struct Guest {
     pub(super) room_bytes: Mutex<i64>,
 }
 
-/// What queues ask of the cluster that their node is in.
+/// Questions of queues to the cluster of their node.
 pub(crate) trait Surroundings: Send + Sync {
     /// This node's view of the cluster.
     fn view(&self) -> Arc<View>;

@@ -1,4 +1,4 @@
-//! What changes in a queue with the part that this node has in it.
+//! Changes in a queue when this node's part in it changes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

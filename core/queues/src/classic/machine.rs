@@ -118,7 +118,12 @@ impl Machine for Classic {
                 }
             };
             if let Some(consumer) = run.consumer {
-                service.consumers.settled(consumer, settled as u32);
+                let mut settled = settled as u32;
+                if store.returns.is_some() {
+                    // The client may have the message from an earlier leader: the delivery may be another consumer's now.
+                    settled = settled.min(service.consumers.unacked(consumer));
+                }
+                service.consumers.settled(consumer, settled);
             }
         }
         store.settle_log(fx);

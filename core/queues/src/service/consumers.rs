@@ -309,12 +309,21 @@ impl Consumers {
         }
     }
 
+    /// Unacked deliveries of a consumer; zero for an unknown one.
+    pub(crate) fn unacked(&self, id: ConsumerId) -> u32 {
+        self.by_id.get(&id).map_or(0, |slot| self.at(*slot).unacked)
+    }
+
     /// Deliveries of a consumer were settled; unknown (cancelled) consumers are fine.
+    ///
+    /// # Panics
+    ///
+    /// Panics when the consumer has fewer deliveries than were settled. That ends the service of this queue alone.
     pub(crate) fn settled(&mut self, id: ConsumerId, count: u32) {
         if let Some(slot) = self.by_id.get(&id).copied() {
             let consumer = self.at_mut(slot);
-            debug_assert!(consumer.unacked >= count, "a consumer settles no more than it has");
-            consumer.unacked = consumer.unacked.saturating_sub(count);
+            let left = consumer.unacked.checked_sub(count);
+            consumer.unacked = left.expect("a consumer settles no more than it has");
             self.join_line(slot);
             if self.is_making_way {
                 self.choose_active();

@@ -184,4 +184,13 @@ mod tests {
         consumers.remove(spec(1, 0).id);
         assert!(!consumers.may_want());
     }
+
+    #[test]
+    #[should_panic(expected = "a consumer settles no more than it has")]
+    fn a_consumer_that_settles_more_than_it_has_stops_the_queue() {
+        let mut consumers = consumers(false, &[spec(1, 0)]);
+        consumers.resume(spec(1, 0).id);
+        consumers.served(0, 2, false);
+        consumers.settled(spec(1, 0).id, 3);
+    }
 }

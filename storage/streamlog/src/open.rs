@@ -1,6 +1,7 @@
 //! Opens a stream: from the footers of its files, and a walk of those that have none.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -13,7 +14,7 @@ use crate::appender::Filling;
 use crate::chunk::OpenChunk;
 use crate::file::{Known, StreamFile};
 use crate::footer::read_footer;
-use crate::format::{HEAD_BYTES, check_head, file_path, read_head};
+use crate::format::{HEAD_BYTES, check_head, file_path, folder_path, read_head};
 use crate::log::{Limits, Readable, StreamListener, StreamLog};
 use crate::node::Node;
 use crate::round::{Writing, begin_file};
@@ -21,12 +22,17 @@ use crate::tail::Tail;
 use crate::tracking::{Changes, Tracking};
 use crate::walk::{Damage, Walk};
 
+/// Bytes that are written again at once.
+const AGAIN_BYTES: u64 = 1 << 20;
+
 /// A file that was looked into.
 struct Looked {
     file: Arc<StreamFile>,
     tracking: Tracking,
     has_footer: bool,
     damage: Option<Damage>,
+    /// Up to here it was durable when it was written last.
+    synced: u32,
 }
 
 /// The files of a stream, looked into.
@@ -69,7 +75,7 @@ fn look_at_all(node: &Node, id: u64, mut firsts: Vec<u64>) -> Result<Opened, Str
         None => {
             let file = begin_file(node, id, 0, &Tracking::default())?.file;
             files.push_back(file.clone());
-            Looked { file, tracking: Tracking::default(), has_footer: false, damage: None }
+            Looked { file, tracking: Tracking::default(), has_footer: false, damage: None, synced: 0 }
         }
     };
     Ok(Opened { files, newest, damages })
@@ -89,7 +95,7 @@ pub(crate) fn open(
     let last = files.iter().rev().find(|file| file.extent().last_chunk != 0);
     let last_chunk_id = last.map(|last| last_chunk_id(node, id, last)).transpose()?;
     let is_walked = !newest.has_footer && newest.damage.is_none();
-    let handle = if is_walked { Some(settle(node, id, &newest.file)?) } else { None };
+    let handle = if is_walked { Some(settle(node, id, &newest.file, newest.synced)?) } else { None };
     let writing = Writing {
         file: newest.file.clone(),
         end: extent.end,
@@ -132,7 +138,7 @@ pub(crate) fn open(
 }
 
 /// After a crash: cuts what is torn, and makes durable what readers are about to see.
-fn settle(node: &Node, id: u64, file: &StreamFile) -> Result<Arc<dyn DiskFile>, StreamError> {
+fn settle(node: &Node, id: u64, file: &StreamFile, synced: u32) -> Result<Arc<dyn DiskFile>, StreamError> {
     let path = file_path(&node.place.dir, id, file.first);
     let handle = node.place.disk.open(&path, OpenMode::ReadWrite).map_err(StreamError::io("open", &path))?;
     let end = u64::from(file.extent().end);
@@ -140,8 +146,28 @@ fn settle(node: &Node, id: u64, file: &StreamFile) -> Result<Arc<dyn DiskFile>, 
         handle.truncate(end).map_err(StreamError::io("truncate", &path))?;
         file.update(|known| known.bytes = end);
     }
+    if node.syncs() {
+        write_again(&*handle, &path, u64::from(synced)..end)?;
+    }
     handle.sync_data().map_err(StreamError::io("sync", &path))?;
+    // Whoever began the file may not have come so far.
+    let folder = folder_path(&node.place.dir, id);
+    node.place.disk.sync_dir(&folder).map_err(StreamError::io("sync", &folder))?;
     Ok(handle)
+}
+
+/// Writes what is in the file once more. A sync of it may have failed in the life before: then the system's cache shows bytes that no later
+/// sync makes durable.
+fn write_again(handle: &dyn DiskFile, path: &Path, part: Range<u64>) -> Result<(), StreamError> {
+    let mut at = part.start;
+    while at < part.end {
+        let bytes = (part.end - at).min(AGAIN_BYTES);
+        let mut block = vec![0; usize::try_from(bytes).expect("pieces are small")];
+        handle.read_exact_at(at, &mut block).map_err(StreamError::io("read", path))?;
+        handle.write_all_at(at, &[&block]).map_err(StreamError::io("write", path))?;
+        at += bytes;
+    }
+    Ok(())
 }
 
 /// Offset of the last chunk with records of a file that has some.
@@ -186,7 +212,7 @@ fn look(node: &Node, id: u64, first: u64, path: &Path) -> Result<Looked, StreamE
         let known =
             Known { extent: footer.extent, index: Some(Arc::new(footer.index)), bytes: len, damage: None };
         let file = StreamFile::new(first, head_bytes, known);
-        return Ok(Looked { file, tracking, has_footer: true, damage: None });
+        return Ok(Looked { file, tracking, has_footer: true, damage: None, synced: 0 });
     }
     let mut tracking = Tracking::default();
     tracking.apply(&whole_head[HEAD_BYTES..]);
@@ -196,5 +222,5 @@ fn look(node: &Node, id: u64, first: u64, path: &Path) -> Result<Looked, StreamE
     let damage = walked.damage.map(|damage| damage.what);
     let known = Known { extent: walked.extent, index, bytes: len, damage };
     let file = StreamFile::new(first, head_bytes, known);
-    Ok(Looked { file, tracking, has_footer: false, damage: walked.damage })
+    Ok(Looked { file, tracking, has_footer: false, damage: walked.damage, synced: walked.synced })
 }

@@ -219,7 +219,13 @@ impl StreamLog {
             // Its footer has the index.
             writing.file.update(|known| known.index = None);
         }
-        self.readable.lock().files.push_back(begun.file.clone());
+        let mut readable = self.readable.lock();
+        // A file without records had the same name: the new one has taken its place, with all that it told.
+        if writing.file.first == first {
+            readable.files.pop_back();
+        }
+        readable.files.push_back(begun.file.clone());
+        drop(readable);
         (writing.end, writing.synced, writing.last_chunk) = (begun.file.head_bytes, begun.file.head_bytes, 0);
         (writing.handle, writing.file) = (Some(begun.handle), begun.file);
         (writing.is_to_cut, writing.is_damaged) = (false, false);

@@ -24,6 +24,8 @@ pub(crate) struct Walked {
     pub(crate) index: SparseIndex,
     /// A chunk that was durable cannot be read; and what is known of those behind it.
     pub(crate) damage: Option<Damage>,
+    /// Up to here the file was durable when its last chunk was written.
+    pub(crate) synced: u32,
 }
 
 /// Behind a damaged place.
@@ -61,7 +63,7 @@ impl Walk<'_> {
     ) -> Result<Walked, StreamError> {
         let mut extent = Extent { first, next: first, end: head_bytes, ..Extent::default() };
         let mut index = SparseIndex::default();
-        let mut position = u64::from(head_bytes);
+        let (mut position, mut synced) = (u64::from(head_bytes), head_bytes);
         let fault = 'file: loop {
             if position >= self.len {
                 break None;
@@ -71,7 +73,8 @@ impl Walk<'_> {
             while start < window.len() {
                 let Ok(at) = u32::try_from(position) else { break 'file Some(ChunkFault::NoHeader) };
                 match StoredChunk::read(self.stream, at, &window, start) {
-                    Ok((chunk, _)) if chunk.chunk_id() == extent.next => {
+                    Ok((chunk, seal)) if chunk.chunk_id() == extent.next => {
+                        synced = seal.synced;
                         add(&mut extent, &mut index, &chunk, at);
                         tracking.apply(chunk.trailer());
                         start += chunk.stored_bytes();
@@ -93,7 +96,7 @@ impl Walk<'_> {
             None => None,
             Some(fault) => self.damage_at(position, extent.next, fault)?,
         };
-        Ok(Walked { extent, index, damage })
+        Ok(Walked { extent, index, damage, synced })
     }
 
     /// Looks for chunks behind a bad one that were written when it was durable.

@@ -6,10 +6,17 @@ use std::time::{Duration, Instant};
 
 type Kind = fn(u64, Option<fn(&str)>) -> Result<sim::Summary, String>;
 
-/// A history of random work, one of tenants, one of queues that are used at once, one that is short of memory, one of a full disk, and one
-/// of sessions of MQTT: each seed stands for all.
-const KINDS: [Kind; 6] =
-    [sim::run, sim::run_house, sim::run_newborn, sim::run_short, sim::run_full, sim::run_fleet];
+/// A history of random work, one of tenants, one of queues that are used at once, one that is short of memory, one of a full disk, one of
+/// sessions of MQTT, and one of a stream: each seed stands for all.
+const KINDS: [Kind; 7] = [
+    sim::run,
+    sim::run_house,
+    sim::run_newborn,
+    sim::run_short,
+    sim::run_full,
+    sim::run_fleet,
+    sim::run_brook,
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -57,11 +57,21 @@ fn sessions_of_mqtt_lose_nothing_and_repeat_only_what_they_may() {
 }
 
 #[test]
+fn what_is_committed_to_a_stream_stays_at_its_offset() {
+    for seed in 1..=40 {
+        if let Err(why) = sim::run_brook(seed, None) {
+            panic!("seed {seed} fails: {why}; again: cargo xtask sim --seed {seed} --kind 6 --tell");
+        }
+    }
+}
+
+#[test]
 fn the_same_seed_gives_the_same_history() {
     assert_eq!(sim::run(3, None), sim::run(3, None));
     assert_eq!(sim::run_house(3, None), sim::run_house(3, None));
     assert_eq!(sim::run_newborn(3, None), sim::run_newborn(3, None));
     assert_eq!(sim::run_fleet(3, None), sim::run_fleet(3, None));
+    assert_eq!(sim::run_brook(3, None), sim::run_brook(3, None));
     assert_eq!(sim::run_short(2, None), sim::run_short(2, None));
     assert_eq!(sim::run_short(3, None), sim::run_short(3, None));
     assert_eq!(sim::run_full(3, None), sim::run_full(3, None));

@@ -81,6 +81,32 @@ fn old_files_go_when_they_are_too_old_and_the_newest_too() {
 }
 
 #[test]
+fn a_newest_file_without_records_is_replaced_when_it_is_too_old_or_full_and_offsets_go_on() {
+    let bench = Bench::new();
+    let log = bench.open(1, Limits { segment_bytes: 300, max_age_ms: Some(60_000), ..Limits::default() });
+    append(&log, &[b"old"]);
+    for stored in 0..20 {
+        let seconds = if stored < 5 { 100 } else { 2 };
+        bench.settle();
+        bench.clock.advance(Duration::from_secs(seconds));
+        bench.settle();
+        log.store_offset(b"me", stored);
+    }
+    bench.clock.advance(Duration::from_secs(100));
+    bench.settle();
+    let info = log.info();
+    assert_eq!((info.first_offset, info.next_offset, info.segments), (1, 1, 1));
+    assert!(info.disk_bytes < 600, "{info:?}");
+    append(&log, &[b"new"]);
+    bench.settle();
+    drop(log);
+    let bench = bench.again();
+    let log = bench.open(1, Limits::default());
+    assert_eq!(log.stored_offset(b"me"), Some(19));
+    assert_eq!(read_from(&bench, &log, Seek::First), [(1, b"new".to_vec())]);
+}
+
+#[test]
 fn an_entry_larger_than_a_chunk_is_a_chunk_by_itself() {
     let bench = Bench::new();
     let log = bench.open(1, Limits::default());

@@ -94,6 +94,11 @@ impl Ledger {
         }
     }
 
+    /// The broker has said that it has it.
+    pub(crate) fn is_confirmed(&self, id: u64) -> bool {
+        self.entries.get(&id).is_some_and(|entry| entry.confirmed)
+    }
+
     /// It need not be found any more.
     pub(crate) fn lose(&mut self, id: u64) {
         if let Some(entry) = self.entries.get_mut(&id)

@@ -71,6 +71,8 @@ enum Kind {
     Newborn,
     /// What tenants do while the node is short of memory, now and then.
     Short,
+    /// What a stream goes through: its files stall, and the process ends in the middle of writing them.
+    Brook,
 }
 
 /// Plays the tenants' history of a seed; `tell` hears what happens, line by line.
@@ -108,6 +110,14 @@ pub(crate) fn run_short(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, St
 pub fn run_newborn(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String> {
     let world = World::new(seed ^ 0x0b04_0022, tell);
     House::new(world, vec![Box::new(Newborn::default())], Kind::Newborn).run(NEWBORN_LIVES)
+}
+
+/// Plays the history of a stream.
+///
+/// # Errors
+/// A fault of the broker.
+pub(super) fn play_brook(world: World, brook: Box<dyn Tenant>) -> Result<Summary, String> {
+    House::new(world, vec![brook], Kind::Brook).run(LIVES)
 }
 
 /// Plays a history of these tenants alone.
@@ -305,6 +315,7 @@ impl House {
         self.turns += 1;
         self.weather = match self.world.below(6) {
             5 if self.kind == Kind::Newborn => Weather::Stalled(Engine::MetadataLog),
+            3 if self.kind == Kind::Brook => Weather::Stalled(Engine::Streams),
             0 => Weather::Full,
             4 | 5 => Weather::Broken,
             1 => Weather::Stalled(Engine::Segments),
@@ -341,7 +352,7 @@ impl House {
             self.look(life)?;
             let waits_for_log = matches!(
                 self.weather,
-                Weather::Stalled(Engine::MessageLog) | Weather::Stalled(Engine::MetadataLog)
+                Weather::Stalled(Engine::MessageLog | Engine::MetadataLog | Engine::Streams)
             );
             if !waits_for_log && !life.unconfirmed.is_empty() {
                 return Err(format!("{:?}: nothing is confirmed: {:?}", self.weather, life.unconfirmed));
@@ -417,7 +428,7 @@ impl House {
     }
 
     fn end(&mut self, mut life: Life) -> Result<(), String> {
-        if self.kind == Kind::Newborn && self.world.random.chance(1, 2) {
+        if matches!(self.kind, Kind::Newborn | Kind::Brook) && self.world.random.chance(1, 2) {
             self.end_busily(&mut life)?;
         }
         let (remains, in_order) = (life.driver.remains(), self.world.random.chance(1, 4));

@@ -5,8 +5,9 @@
 //! happens to all of them), then the tenants: `ring` (dead letters in a cycle, and for a queue that comes and goes), `delayed`, `fleeting` (queues that go by
 //! themselves), `bulk` (large messages, policies),
 //! `transactions` (over a real session, by `client`); where memory is short, `flood` (more than a consumer takes); alone in histories of their own: `newborn` (queues that are used before their
-//! declaration is answered), and `fleet` (sessions of MQTT, by `mqtt_client`).
+//! declaration is answered), `fleet` (sessions of MQTT, by `mqtt_client`), and `brook` (a stream).
 
+mod brook;
 mod bulk;
 mod client;
 mod delayed;
@@ -24,6 +25,7 @@ mod site;
 mod tenant;
 mod transactions;
 
+pub use brook::run as run_brook;
 pub use fleet::run as run_fleet;
 pub(crate) use life::run_short;
 pub use life::{run, run_newborn};

@@ -102,6 +102,12 @@ impl Site<'_> {
         self.world.tell(what);
     }
 
+    /// As [`Self::tell`], where that is all.
+    pub(crate) fn tell_ok(&self, what: &dyn Fn() -> String) -> Result<(), String> {
+        self.tell(what);
+        Ok(())
+    }
+
     /// All engines that move do what they can.
     pub(crate) fn idle(&mut self) {
         let still = if let Weather::Stalled(engine) = self.weather { Some(engine) } else { None };

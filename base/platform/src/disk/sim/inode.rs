@@ -54,6 +54,7 @@ impl Inode {
 
     pub(super) fn sync(&mut self) {
         for change in self.unsynced.drain(..) {
+            supersede(&mut self.abandoned, &change);
             match change {
                 Change::Write { offset, bytes } => put(&mut self.durable, offset, &bytes),
                 Change::Truncate { len } => self.durable.resize(len, 0),
@@ -111,6 +112,24 @@ impl Inode {
         }
         self.live.clone_from(&self.durable);
     }
+}
+
+/// Bytes that were written again, or cut, and synced then cannot come back as they were before.
+fn supersede(abandoned: &mut Vec<Change>, synced: &Change) {
+    abandoned.retain_mut(|old| match (old, synced) {
+        (Change::Write { offset, bytes }, Change::Write { offset: start, bytes: new }) => {
+            let (from, to) = ((*offset).max(*start), (*offset + bytes.len()).min(start + new.len()));
+            if from < to {
+                bytes[from - *offset..to - *offset].copy_from_slice(&new[from - start..to - start]);
+            }
+            true
+        }
+        (Change::Write { offset, bytes }, Change::Truncate { len }) => {
+            bytes.truncate(len.saturating_sub(*offset));
+            !bytes.is_empty()
+        }
+        (Change::Truncate { .. }, _) => false,
+    });
 }
 
 /// Which part of a write may be torn in the middle of a sector.

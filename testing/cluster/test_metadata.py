@@ -4,6 +4,7 @@ import contextlib
 
 import pika
 from nodes import eventually
+from test_queues import api
 
 
 @contextlib.contextmanager
@@ -41,6 +42,41 @@ def test_what_is_declared_on_one_node_is_used_from_every_node(three):
         at_c.cancel()
         assert found == list(range(50))
         assert at_a.queue_declare("paid", passive=True).method.message_count == 0
+
+
+def test_whoever_has_the_answer_may_publish_on_another_node_at_once(three):
+    a, b, c = three.nodes
+    with channel_at(a) as at_a, channel_at(b) as at_b, channel_at(c) as at_c:
+        at_b.confirm_delivery()
+        at_c.confirm_delivery()
+        for nth in range(200):
+            name = f"answered.{nth}"
+            at_a.exchange_declare(name, "direct")
+            at_a.queue_declare(name, durable=True)
+            at_a.queue_bind(name, name, "key")
+            # An unroutable or a missing exchange would raise here.
+            (at_b, at_c)[nth % 2].basic_publish(name, "key", b"x", mandatory=True)
+        for nth in range(200):
+            at_a.queue_delete(f"answered.{nth}")
+            at_a.exchange_delete(f"answered.{nth}")
+
+
+def test_a_balanced_queue_lives_where_the_fewest_are(three):
+    a, b, _ = three.nodes
+    with channel_at(a) as at_a, channel_at(b) as at_b:
+        at_a.confirm_delivery()
+        for nth in range(6):
+            at_a.queue_declare(f"spread.{nth}", durable=True, arguments={"x-queue-leader-locator": "balanced"})
+            at_a.basic_publish("", f"spread.{nth}", b"x", mandatory=True)
+        at_a.queue_declare("own", durable=True)
+        assert b.ctl("set_policy", "spread", "^ruled", '{"queue-leader-locator":"balanced"}')[0] == 0
+        for nth in range(3):
+            at_b.queue_declare(f"ruled.{nth}", durable=True)
+    queues = {queue["name"]: queue["node"] for queue in api(a, "queues")}
+    homes = lambda prefix: sorted({node for name, node in queues.items() if name.startswith(prefix)})
+    assert homes("spread") == sorted(node.name for node in three.nodes)
+    assert homes("ruled") == sorted(node.name for node in three.nodes)
+    assert homes("own") == [a.name]
 
 
 def test_users_and_vhosts_are_on_all_nodes_and_a_restarted_node_catches_up(three):

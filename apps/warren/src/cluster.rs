@@ -25,9 +25,6 @@ use tls::{CertificateLogin, ClientOptions, ServerOptions, TlsSlot, Verify};
 use crate::config::{ClusterOptions, Options, Switch};
 use crate::names::host_name;
 
-/// Versions of what nodes say to each other.
-const VERSIONS: VersionRange = VersionRange { min: 1, max: 1 };
-
 /// How long one look for the other nodes takes at a start.
 const WAIT: Duration = Duration::from_secs(1);
 /// How often the log tells what is waited for, seconds.
@@ -165,7 +162,7 @@ fn start_for(
     let port = candidates.first().map_or(wanted.port, std::net::SocketAddr::port);
     let address = wanted.advertise.clone().unwrap_or_else(|| format!("{}:{port}", name.host()));
     let life = next_life(u32::try_from(clock.wall_ms() / 1000).unwrap_or(u32::MAX));
-    let own = PeerIdentity { name, data_id: own_id(dir, &*random)?, life, versions: VERSIONS };
+    let own = PeerIdentity { name, data_id: own_id(dir, &*random)?, life, versions: VersionRange::OWN };
     let seeds = seeds::count(wanted, &address);
     let mut dialled = wanted.all_seeds();
     dialled

@@ -49,13 +49,8 @@ fn change(permit: Permit) -> Change {
     }
 }
 
-/// Serves the API until dropped.
-pub(crate) async fn serve(
-    listeners: Vec<HttpListener>,
-    broker: Broker,
-    node: Node,
-    options: ManagementOptions,
-) {
+/// What requests share.
+pub(crate) fn app(broker: Broker, node: Node, options: ManagementOptions) -> App {
     let http = HttpOptions {
         path_prefix: options.path_prefix,
         body_bytes_max: options.body_bytes_max as usize,
@@ -68,7 +63,11 @@ pub(crate) async fn serve(
         json_definitions_only: options.json_definitions_only,
         reference_needs_login: options.reference_needs_login,
     };
-    let app = App::new(broker, node, http);
+    App::new(broker, node, http)
+}
+
+/// Serves the API until dropped.
+pub(crate) async fn serve(listeners: Vec<HttpListener>, app: App) {
     let serving: Vec<_> =
         listeners.into_iter().map(|listener| tokio::spawn(listener.serve(router(app.clone())))).collect();
     let _ends_with_this = AbortAll(serving);

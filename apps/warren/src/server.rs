@@ -162,9 +162,9 @@ async fn attend(
         node.listeners.push(NodeListener { address, protocol: HTTPS_PROTOCOL, purpose });
     }
     let listeners: Vec<HttpListener> = http.into_iter().chain(https).collect();
+    let app = http::app(broker.clone(), node.clone(), options.management.clone());
     if !listeners.is_empty() {
-        let serving = http::serve(listeners, broker.clone(), node.clone(), options.management.clone());
-        accepting.push(tokio::spawn(serving));
+        accepting.push(tokio::spawn(http::serve(listeners, app.clone())));
     }
     accepting.push(tokio::spawn(certificates.clone().watch(broker.clone())));
     let dir = &options.node.data_dir;
@@ -172,7 +172,7 @@ async fn attend(
     leave_name(dir, cluster::told_name(&options.cluster, &name));
     start_lines::complete(&node, *began);
     let stop = node.stop.clone();
-    management::answer_other_nodes(broker, &node);
+    management::answer_other_nodes(&app);
     process.application.opened(broker.clone(), node);
     // Before the ready line: scripts go on with `warren ctl`.
     process.listen();
@@ -548,6 +548,7 @@ fn broker_options(options: &Options, name: &NodeName) -> BrokerOptions {
         vhost_seeds: options.seeds.clone(),
         loopback_users: access.loopback_users.clone(),
         default_queue_type: options.queues.default_queue_type.name().into(),
+        placement: options.queues.placement,
         transient_queues: options.queues.transient_nonexclusive == Permit::Permitted,
         amqp_address_v1: options.queues.amqp_address_v1 == Permit::Permitted,
         queues_max: options.limits.queues_max,

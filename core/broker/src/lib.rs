@@ -89,6 +89,7 @@ pub use driven::{Driven, Driver, Engine, Remains, Unseen};
 pub use foundation::{Commits, FileSizes, Foundation, RoomSizes, SharedBodySizes};
 pub use logins::{LOGIN_SOURCES_MAX, LoginOutcome, LoginProtocol, LoginRecording, LoginSource, LoginTotals};
 pub use memory_use::MemoryUse;
+pub use metadata::Placement;
 pub use open_errors::{OpenError, StartError};
 pub use options::{BrokerOptions, DefaultObjects};
 pub use password_rule::PasswordRule;

@@ -1,5 +1,7 @@
 //! What can be set about a broker; typed, with the defaults of RabbitMQ.
 
+use metadata::Placement;
+
 use crate::alarms::{DiskLimit, MemoryLimit};
 use crate::control::seeds::VhostSeeds;
 use crate::password_rule::PasswordRule;
@@ -22,6 +24,8 @@ pub struct BrokerOptions {
     pub vhost_seeds: VhostSeeds,
     /// Type of queues declared without one in vhosts that are made without one (B64). Default `classic`.
     pub default_queue_type: String,
+    /// Where new queues of a cluster live, unless arguments or a policy say otherwise. Default where they are declared.
+    pub placement: Placement,
     /// Name of this node in texts. Default `warren@localhost`.
     pub node_name: String,
     /// Users that may only connect from loopback addresses. Default `guest` (B16).
@@ -84,6 +88,7 @@ impl Default for BrokerOptions {
             password_rule: PasswordRule::Any,
             vhost_seeds: VhostSeeds::default(),
             default_queue_type: "classic".into(),
+            placement: Placement::default(),
             node_name: "warren@localhost".into(),
             loopback_users: vec!["guest".into()],
             transient_queues: true,

@@ -35,6 +35,7 @@ use crate::cluster::Surroundings;
 use crate::control::deleted::DeletedQueue;
 use crate::data::batch::BatchConfirms;
 use crate::data::confirms::{ConfirmRange, ConfirmSink};
+use crate::data::reply::ReplyConsumer;
 use crate::log_places::LogPlaces;
 use crate::memory_shares::MemoryShares;
 use crate::refused::Refused;
@@ -71,6 +72,9 @@ pub(crate) trait ControlPlane: Send + Sync {
 
     /// The name of an open connection of this node, and its user.
     fn name_and_user(&self, connection: ConnectionId) -> Option<(Arc<str>, Box<str>)>;
+
+    /// The requester of this node behind an address for direct replies.
+    fn requester(&self, vhost: &str, address: &[u8]) -> Option<Arc<ReplyConsumer>>;
 }
 
 /// Shared by all cells of a broker.

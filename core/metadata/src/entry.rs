@@ -7,6 +7,7 @@ use crate::changes::{Applied, Outcome};
 use crate::codec::{Codec, DecodeError, Reader, coded, record};
 use crate::command::{AddVhost, Command, Name, SetUserLimits};
 use crate::limits::Limits;
+use crate::records::Placement;
 use crate::refusal::{Kind, LimitOf, Refusal};
 use crate::state::{State, not_found};
 
@@ -73,6 +74,8 @@ coded! {
         10 => NoExchange(Named),
         /// Else [`Refusal::LimitReached`].
         11 => RoomForQueues(RoomForSome),
+        /// No condition: says where a new queue is to live. A queue that is there stays where it is.
+        12 => HomeOfQueue(Placement),
     }
 }
 
@@ -127,7 +130,14 @@ impl State {
     /// [`Refusal`], with the state as before.
     pub fn apply_entry(&mut self, entry: &Entry, applied: &mut Applied) -> Result<Outcome, Refusal> {
         entry.conditions.iter().try_for_each(|condition| self.check(condition))?;
-        self.apply_by(&entry.command, Some(&entry.by), applied)
+        let placement = entry.conditions.iter().find_map(|condition| match condition {
+            Condition::HomeOfQueue(placement) => Some(*placement),
+            _ => None,
+        });
+        self.placement = placement.unwrap_or_default();
+        let came = self.apply_by(&entry.command, Some(&entry.by), applied);
+        self.placement = Placement::default();
+        came
     }
 
     fn check(&self, condition: &Condition) -> Result<(), Refusal> {
@@ -156,6 +166,7 @@ impl State {
                 let user = self.user(&were.name).filter(|user| user.limits == were.limits);
                 user.map(drop).ok_or(Refusal::Outdated)
             }
+            Condition::HomeOfQueue(_) => Ok(()),
         }
     }
 

@@ -58,8 +58,8 @@ pub use limits::Limits;
 pub use passwords::{HashError, Hashing, SALT_BYTES};
 pub use policies::{ApplyTo, PolicyDefinition, PolicyKind, PolicyValue};
 pub use records::{
-    Binding, Destination, ExchangeRecord, FIRST_NODE, NodeRow, NodesFact, NumberedNode, Permissions, Policy,
-    QueueRecord, TopicPermissions, User, VhostName,
+    Binding, Destination, ExchangeRecord, FIRST_NODE, NodeRow, NodesFact, NumberedNode, Permissions,
+    Placement, Policy, QueueRecord, TopicPermissions, User, VhostName,
 };
 pub use refusal::{Compared, Kind, LimitOf, Refusal};
 pub use replicas::{

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use stdx::{ConnectionId, ExchangeId, QueueId, piece_bytes};
 
 use crate::arguments::Arguments;
-use crate::codec::record;
+use crate::codec::{plain_codes, record};
 use crate::command::{
     Bind, Credentials, DeclareExchange, DeclareQueue, DestinationName, Name, PutUser, QueueType,
 };
@@ -394,3 +394,15 @@ record! {
         pub next: u16,
     }
 }
+
+/// The node where a new queue lives.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// The one that declares it.
+    #[default]
+    ClientLocal,
+    /// The one with the fewest queues of the same type; where there are many queues, the next one in turn.
+    Balanced,
+}
+
+plain_codes!(Placement as "placement of a queue" { 1 => ClientLocal, 2 => Balanced, });

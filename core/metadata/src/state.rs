@@ -13,7 +13,7 @@ use crate::changes::{Applied, Outcome};
 use crate::command::{Batch, Command, DestinationName, Name};
 use crate::contradiction::Contradiction;
 use crate::policies::PolicyKind;
-use crate::records::{FIRST_NODE, NodeRow, QueueRecord, User, VhostName};
+use crate::records::{FIRST_NODE, NodeRow, Placement, QueueRecord, User, VhostName};
 use crate::refusal::{Kind, Refusal};
 use crate::replicas::Replicas;
 use crate::vhost::Vhost;
@@ -74,6 +74,8 @@ pub struct State {
     pub(crate) nodes: Option<Nodes>,
     /// The node whose proposal is being applied: queues that are declared live there.
     pub(crate) declaring: u16,
+    /// Where queues live that the entry under way declares.
+    pub(crate) placement: Placement,
 }
 
 impl Default for State {
@@ -94,6 +96,7 @@ impl State {
             ids: Ids { durable_next: 1, transient_next: TRANSIENT },
             nodes: None,
             declaring: FIRST_NODE,
+            placement: Placement::default(),
         }
     }
 

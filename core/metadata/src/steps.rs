@@ -313,6 +313,36 @@ mod tests {
     }
 
     #[test]
+    fn a_balanced_queue_lives_on_the_node_with_the_fewest_of_its_type_that_is_up() {
+        use crate::entry::Condition;
+        use crate::records::Placement;
+
+        let mut state = two();
+        let homes =
+            |state: &State, name: &str| state.vhost(b"/").unwrap().queue(name.as_bytes()).unwrap().home;
+        let mut request = 0;
+        let mut declare = |state: &mut State, name: &str, owner| {
+            request += 1;
+            let entry = Entry::new("u", queue(name, true, owner))
+                .only_if(Condition::HomeOfQueue(Placement::Balanced));
+            step(state, &ClusterStep::Proposed(Proposed { node: 2, life: 1, request, entry: Some(entry) }));
+            homes(state, name)
+        };
+        let own = ConnectionId { node: 2, life: 1, count: 1 };
+        assert_eq!(declare(&mut state, "a", None), 2, "among equals the one that declares");
+        assert_eq!(declare(&mut state, "b", None), 1);
+        assert_eq!(declare(&mut state, "exclusive", Some(own)), 2);
+        assert_eq!(declare(&mut state, "c", None), 1, "the other has two");
+        step(&mut state, &ClusterStep::NodeSeen(NodeSeen { node: 1, life: 1, is_up: false }));
+        for name in ["d", "e", "f"] {
+            assert_eq!(declare(&mut state, name, None), 2, "the other is down");
+        }
+        step(&mut state, &ClusterStep::NodeSeen(NodeSeen { node: 1, life: 1, is_up: true }));
+        propose(&mut state, (1, 1), 2, queue("as before", true, None));
+        assert_eq!(homes(&state, "as before"), 1);
+    }
+
+    #[test]
     fn a_new_life_removes_what_the_earlier_one_owned_and_a_forgotten_node_takes_its_queues_along() {
         let mut state = two();
         let owner = ConnectionId { node: 2, life: 1, count: 1 };

@@ -9,7 +9,7 @@ use super::prometheus::PrometheusOptions;
 use super::stream::StreamOptions;
 use super::tls::{ClientTlsOptions, HttpTlsOptions};
 use crate::logging::{LogFilter, LogFormat};
-use broker::{DiskLimit, MemoryLimit, PasswordRule, VhostSeeds};
+use broker::{DiskLimit, MemoryLimit, PasswordRule, Placement, VhostSeeds};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -550,6 +550,8 @@ pub struct QueueOptions {
     pub consumer_timeout_ms: u64,
     /// The type of a queue declared without `x-queue-type`. Default classic.
     pub default_queue_type: QueueType,
+    /// Where new queues of a cluster live, unless arguments or a policy say otherwise. Default where they are declared.
+    pub placement: Placement,
     /// Queues that are neither durable nor exclusive. Default permitted.
     pub transient_nonexclusive: Permit,
     /// `basic.qos` with `global=true`. Default permitted.
@@ -563,6 +565,7 @@ impl Default for QueueOptions {
         Self {
             consumer_timeout_ms: 1_800_000,
             default_queue_type: QueueType::Classic,
+            placement: Placement::ClientLocal,
             transient_nonexclusive: Permit::Permitted,
             global_qos: Permit::Permitted,
             amqp_address_v1: Permit::Denied,

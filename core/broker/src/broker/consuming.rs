@@ -8,6 +8,7 @@ use crate::call::Call;
 use crate::cell::{Event, Queue};
 use crate::data::consume::{ConsumeRequest, ConsumerSink};
 use crate::data::reply::{OPAQUE_BYTES, ReplyConsumer};
+use crate::data::routes::requester_elsewhere;
 use crate::permission::Permission;
 use crate::refused::Refused;
 use crate::streams::{ConsumerRefusal, check_consumer};
@@ -73,7 +74,8 @@ impl Broker {
         sink: Arc<dyn ConsumerSink>,
     ) -> Box<[u8]> {
         let opaque = self.services().random_bytes::<OPAQUE_BYTES>();
-        principal.vhost.replies.add(opaque, ReplyConsumer::new(token, sink))
+        let node = self.cluster().and_then(|cluster| cluster.own()).map(|(node, _)| node);
+        principal.vhost.replies.add(opaque, node, ReplyConsumer::new(token, sink))
     }
 
     /// Forgets a reply address (cancel, channel or connection closed).
@@ -81,8 +83,10 @@ impl Broker {
         principal.vhost.replies.remove(address);
     }
 
-    /// Whether the requester behind an address still lives (passive declare of it, B155).
+    /// Whether the requester behind an address still lives (passive declare of it, B155). One of another node counts as alive
+    /// while that node is linked.
     pub fn reply_exists(&self, principal: &Principal, address: &[u8]) -> bool {
-        principal.vhost.replies.get(address).is_some()
+        let vhost = &principal.vhost;
+        vhost.replies.get(address).is_some() || requester_elsewhere(vhost, address).is_some()
     }
 }

@@ -13,6 +13,7 @@ use metadata::{ClusterStep, FIRST_NODE, State};
 use multiraft::{Body, Effects, Envelope, Members, ReplicaId, Role, entry_body};
 use platform::Monotonic;
 
+use super::applied::Progress;
 use super::frames::{Arriving, Standing, Welcome};
 use super::inquiries::Inquiries;
 use super::machine::{Machine, rows};
@@ -75,6 +76,7 @@ pub(super) struct Driver {
     pub(super) campaign_at: Option<Monotonic>,
     pub(super) refusal: Option<String>,
     pub(super) watch: Watch,
+    pub(super) progress: Progress,
 }
 
 impl Driver {
@@ -113,6 +115,7 @@ impl Driver {
             campaign_at: None,
             refusal: None,
             watch: Watch::default(),
+            progress: Progress::default(),
         };
         if let Some(member) = member::read(&*driver.foundation.disk, &driver.data_dir)? {
             check_identity(&member, driver.peers.own())?;
@@ -173,6 +176,7 @@ impl Driver {
             Event::Down(name) => self.down(&name),
             Event::Frame(from, epoch, lane, kind, payload) => self.frame(&from, epoch, lane, kind, payload),
             Event::Drained(name) => self.pump_state(&name),
+            Event::Described(name, applied) => self.described_applied(&name, applied),
             Event::Durable => {}
             Event::Step(step) => self.propose_or_forward(&step),
             Event::Inquire(to, question, reply) => self.inquire(to, &question, reply),
@@ -193,6 +197,7 @@ impl Driver {
                 if let Machine::Between(waiting) = before {
                     self.apply(waiting.into());
                 }
+                self.serves();
             }
         }
     }
@@ -207,11 +212,13 @@ impl Driver {
             replica.group.unreachable(ReplicaId(number.into()));
         }
         self.outgoing.send_again();
+        self.tell_applied(&name);
         self.tell_queues(&name, true);
     }
 
     fn down(&mut self, name: &NodeName) {
         self.linked.remove(name);
+        self.applied_without(name);
         if self.left.remove(name) {
             self.peers.forget(name);
         }
@@ -273,6 +280,7 @@ impl Driver {
                 None => Some(()),
                 Some(message) => self.take_answer(from, message),
             },
+            frames::APPLIED => self.heard_applied(from, payload),
             frames::STANDING => Standing::decode(payload).map(|standing| self.heard_standing(from, standing)),
             frames::JOIN => {
                 self.asked_to_join(from);

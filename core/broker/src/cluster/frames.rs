@@ -29,6 +29,11 @@ pub(crate) const LEFT: u8 = FIRST_KIND + 7;
 pub(crate) const INQUIRY: u8 = FIRST_KIND + 8;
 /// A piece of the answer to [`INQUIRY`], with its number.
 pub(crate) const INQUIRED: u8 = FIRST_KIND + 9;
+/// The sender's tables have followed all entries up to this one: its index. Since version [`APPLIED_SINCE`] of what nodes say to each other.
+pub(crate) const APPLIED: u8 = FIRST_KIND + 10;
+
+/// The first version with [`APPLIED`].
+pub(super) const APPLIED_SINCE: u16 = 2;
 
 /// Bytes of a piece: below what a frame may have.
 const PIECE_BYTES: usize = 512 << 10;

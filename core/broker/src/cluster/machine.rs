@@ -7,11 +7,13 @@ use bytes::Bytes;
 use metadata::{ClusterStep, State};
 use multiraft::Apply;
 
+use super::applied::proposers;
 use super::driver::Driver;
 use super::name::NodeName;
 use super::peers::DataId;
 use super::watch;
 use crate::broker::Inner;
+use crate::control::commits::Committed;
 
 /// Where committed steps go.
 pub(super) enum Machine {
@@ -62,7 +64,7 @@ impl Driver {
         for apply in all {
             match apply {
                 Apply::Entry { index, body, .. } => match ClusterStep::decode_all(&body) {
-                    Ok(more) => steps.extend(more),
+                    Ok(more) => steps.extend(more.into_iter().map(|step| (index, step))),
                     Err(error) => {
                         return self.fail(format!("entry {index} of the metadata cannot be read: {error}"));
                     }
@@ -76,16 +78,15 @@ impl Driver {
         self.apply_steps(steps);
     }
 
-    pub(super) fn apply_steps(&mut self, steps: Vec<ClusterStep>) {
-        if steps.is_empty() {
-            return;
-        }
+    /// Applies steps, each with the index of its entry.
+    pub(super) fn apply_steps(&mut self, steps: Vec<(u64, ClusterStep)>) {
+        let Some(last) = steps.last().map(|step| step.0) else { return };
         let own = (self.own(), self.shared.life().unwrap_or(0));
-        let changes_nodes = steps.iter().any(|step| !matches!(step, ClusterStep::Proposed(_)));
+        let changes_nodes = steps.iter().any(|step| !matches!(step.1, ClusterStep::Proposed(_)));
         match &mut self.machine {
             Machine::Starting(state) => {
                 let mut ignored = metadata::Applied::default();
-                for step in &steps {
+                for (_, step) in &steps {
                     state.step(step, &mut ignored);
                     ignored.clear();
                 }
@@ -96,9 +97,10 @@ impl Driver {
             Machine::Broker(inner) => {
                 let Some(inner) = inner.upgrade() else { return };
                 let outgoing = &mut self.outgoing;
-                let steps = steps.into_iter().map(|step| {
+                let proposers = proposers(&steps);
+                let steps = steps.into_iter().map(|(index, step)| {
                     let told = outgoing.answered(&step, own);
-                    (step, told)
+                    Committed { index, step, told }
                 });
                 inner.follow_steps(steps.collect(), own.0);
                 if changes_nodes {
@@ -109,6 +111,7 @@ impl Driver {
                     self.watch.down = down;
                     self.nodes_of(&rows);
                 }
+                self.followed(last, &proposers);
             }
             Machine::Between(_) => {}
         }
@@ -148,6 +151,7 @@ impl Driver {
                     inner.replace_state(state);
                     self.outgoing.passed(answered, &inner);
                 }
+                self.serves();
             }
             Machine::Between(_) => {}
         }

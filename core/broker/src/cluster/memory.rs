@@ -288,7 +288,7 @@ mod tests {
 
     fn join(net: &Arc<MemoryNet>, name: &str) -> (NodeName, Arc<dyn Peers>, Arc<Notes>) {
         let name = NodeName::new(name).unwrap();
-        let versions = VersionRange { min: 1, max: 1 };
+        let versions = VersionRange::OWN;
         let identity = PeerIdentity { name: name.clone(), data_id: DataId([0; 16]), life: 1, versions };
         let notes = Arc::new(Notes::default());
         (name, net.join(identity, notes.clone()), notes)

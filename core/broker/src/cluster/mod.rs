@@ -3,6 +3,7 @@
 //! Refuses to know: sockets, bytes of frames between links.
 
 mod answering;
+mod applied;
 mod awaited;
 mod doors;
 mod driver;

@@ -18,12 +18,13 @@ use super::driver::Driver;
 use super::far::Fars;
 use super::inquiries::{Answerer, Answering};
 use super::name::NodeName;
-use super::peers::{DownReason, Epoch, Lane, PeerEvents, PeerIdentity, SharedPeers, Vitals};
+use super::peers::{DownReason, Epoch, Lane, PeerEvents, PeerIdentity, SharedPeers, VersionRange, Vitals};
 use crate::alarms::Raised;
 use crate::broker::{Inner, Told};
 use crate::call::{Call, Reply};
 use crate::cluster::far::Surroundings;
 use crate::cluster::view::View;
+use crate::data::reply::FarRequester;
 use crate::folder_lock::lock_folder;
 use crate::foundation::Foundation;
 use crate::open_errors::StartError;
@@ -71,6 +72,8 @@ pub(super) enum Event {
     Down(NodeName),
     Frame(NodeName, Epoch, Lane, u8, Bytes),
     Drained(NodeName),
+    /// Another node says how many entries of the metadata it has applied.
+    Described(NodeName, u64),
     Durable,
     Propose(Option<Entry>, Told),
     Step(metadata::ClusterStep),
@@ -425,6 +428,12 @@ impl Surroundings for Cluster {
         &self.0.shared.fars
     }
 
+    fn requester(&self, node: u16, vhost: &str, address: &[u8]) -> Option<Box<dyn FarRequester>> {
+        let view = Cluster::view(self);
+        let name = &view.member(node).filter(|_| node != view.own)?.name;
+        Some(self.0.shared.fars.get(name)?.requester(vhost, address)?)
+    }
+
     fn step(&self, step: metadata::ClusterStep) {
         self.0.shared.add(Event::Step(step));
     }
@@ -436,7 +445,8 @@ impl Surroundings for Cluster {
 
 impl PeerEvents for Cluster {
     fn up(&self, peer: &PeerIdentity, _epoch: Epoch) {
-        self.0.shared.fars.up(&peer.name);
+        let version = VersionRange::OWN.common(peer.versions).unwrap_or(VersionRange::OWN.min);
+        self.0.shared.fars.up(&peer.name, version);
         self.0.shared.add(Event::Up(peer.clone()));
     }
 
@@ -472,6 +482,7 @@ impl PeerEvents for Cluster {
 
     fn heard(&self, from: &NodeName, vitals: &Vitals) {
         self.note_short(from, (vitals.is_memory_short, vitals.is_disk_short));
+        self.0.shared.add(Event::Described(from.clone(), vitals.metadata_applied));
     }
 
     fn drained(&self, to: &NodeName, lane: Lane) {

@@ -40,6 +40,18 @@ pub struct VersionRange {
     pub max: u16,
 }
 
+impl VersionRange {
+    /// What this build speaks and reads. 2: nodes report what they have applied, and pass direct replies on.
+    pub const OWN: VersionRange = VersionRange { min: 1, max: 2 };
+
+    /// The version that two nodes use: the newest that both know. `None`: they have none in common.
+    #[must_use]
+    pub fn common(self, other: VersionRange) -> Option<u16> {
+        let newest = self.max.min(other.max);
+        (newest >= self.min.max(other.min)).then_some(newest)
+    }
+}
+
 /// A node's identity. The shared secret proves it before anybody hears of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerIdentity {

@@ -69,7 +69,7 @@ fn start_with(world: &World, nth: usize, disk: &SimDisk, data_id: u8, options: C
         name: name(nth),
         data_id: DataId([data_id; 16]),
         life: 1,
-        versions: VersionRange { min: 1, max: 1 },
+        versions: VersionRange::OWN,
     };
     let peers = world.net.join(identity, Arc::new(cluster.clone()));
     cluster.start(peers).unwrap();
@@ -134,6 +134,31 @@ fn has(broker: &Broker, queue: &str) -> bool {
 
 fn home(broker: &Broker, queue: &str) -> u16 {
     broker.vhost("/").unwrap().queue(queue.as_bytes()).unwrap().record.home
+}
+
+#[test]
+fn whoever_has_the_answer_finds_the_queue_on_every_node() {
+    let (world, disks) = (World::new(), [SimDisk::new(), SimDisk::new(), SimDisk::new()]);
+    let (nodes, brokers) = three(&world, &disks);
+    let users = [0, 1, 2].map(|nth| user(&brokers[nth]));
+    for nth in 0..3 {
+        let first = format!("first {nth}");
+        declare(&brokers[nth], &users[nth], &first).unwrap();
+        until("all serve", || brokers.iter().all(|broker| has(broker, &first)));
+    }
+    for nth in 0..300 {
+        let (by, queue) = (nth % 3, format!("q{nth}"));
+        declare(&brokers[by], &users[by], &queue).unwrap();
+        let found = [0, 1, 2].map(|other| has(&brokers[other], &queue));
+        assert_eq!(found, [true; 3], "{queue}, declared on node {by}");
+    }
+    // A node that is gone is not waited for.
+    stop(&world, 2, &nodes[2], &brokers[2]);
+    declare(&brokers[0], &users[0], "later").unwrap();
+    assert!(has(&brokers[1], "later"));
+    for nth in [0, 1] {
+        stop(&world, nth, &nodes[nth], &brokers[nth]);
+    }
 }
 
 #[test]
@@ -482,7 +507,7 @@ fn a_lost_disk_is_refused_until_the_node_is_forgotten_and_another_name_never_fit
     stop(&world, 2, &anew, &broker);
     let foundation = Foundation::real(Arc::new(disks[1].copy()));
     let renamed = Cluster::new(foundation, Path::new(DATA), options());
-    let versions = VersionRange { min: 1, max: 1 };
+    let versions = VersionRange::OWN;
     let identity = PeerIdentity { name: name(3), data_id: DataId([2; 16]), life: 1, versions };
     let peers = world.net.join(identity, Arc::new(renamed.clone()));
     assert!(renamed.start(peers).unwrap_err().to_string().contains("is that of node rabbit@b"));

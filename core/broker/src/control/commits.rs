@@ -31,6 +31,15 @@ struct Applied {
     before: Before,
 }
 
+/// A committed step of the cluster.
+pub(crate) struct Committed {
+    /// Of its entry: the step is answered when all nodes have that.
+    pub(crate) index: u64,
+    pub(crate) step: ClusterStep,
+    /// Told, if it was proposed here.
+    pub(crate) told: Option<Told>,
+}
+
 /// Entries that are applied together.
 #[derive(Default)]
 struct Turn {
@@ -118,10 +127,10 @@ impl Inner {
     }
 
     /// Follows committed steps of the cluster, all at once; whoever has proposed one on this node is told.
-    pub(crate) fn follow_steps(&self, steps: Vec<(ClusterStep, Option<Told>)>, own: u16) {
+    pub(crate) fn follow_steps(&self, steps: Vec<Committed>, own: u16) {
         let mut writer = self.writer.lock();
         let (mut turn, mut told) = (Turn::default(), Vec::with_capacity(steps.len()));
-        for (step, tell) in steps {
+        for Committed { index, step, told: tell } in steps {
             let proposed = match step {
                 ClusterStep::Proposed(proposed) => proposed,
                 other => {
@@ -134,7 +143,9 @@ impl Inner {
             }
             let is_own = proposed.node == own;
             let came = match proposed.entry {
-                Some(entry) => turn.apply(self, &mut writer, entry, is_own),
+                Some(entry) => turn
+                    .apply(self, &mut writer, entry, is_own)
+                    .map(|followed| Followed { position: index, ..followed }),
                 None => Ok(Followed { outcome: Outcome::Unchanged, position: 0 }),
             };
             told.extend(tell.map(|tell| (tell, came)));

@@ -49,6 +49,11 @@ impl Committing {
         done(known);
     }
 
+    /// Changes of a cluster up to this position are in the tables of all its nodes.
+    pub(crate) fn reached(&self, position: u64) {
+        self.advance(position);
+    }
+
     fn advance(&self, durable: u64) {
         let ready = {
             let mut state = self.state.lock();

@@ -10,7 +10,7 @@ use routing::{Exchange, ExchangeKind, Explanation, KnownBinding};
 use crate::Broker;
 use crate::cell::QueueRef;
 use crate::cell::machine::AnyMachine;
-use crate::data::reply::{is_generated, is_reply_address};
+use crate::data::reply::{is_reply_address, node_of};
 use crate::data::routes::keys_of;
 use crate::refused::{Refused, Resource};
 use crate::vhost::Vhost;
@@ -153,7 +153,7 @@ impl Broker {
 fn reply_address(vhost: &Vhost, key: &[u8]) -> Option<ReplyAddress> {
     is_reply_address(key).then(|| match vhost.replies.get(key) {
         Some(_) => ReplyAddress::Waits,
-        None if is_generated(key) => ReplyAddress::Gone,
+        None if node_of(key).is_some() => ReplyAddress::Gone,
         None => ReplyAddress::MadeUp,
     })
 }

@@ -1,6 +1,6 @@
 //! The control plane: everything that changes metadata.
 pub mod bindings;
-mod commits;
+pub(crate) mod commits;
 pub(crate) mod committing;
 pub(crate) mod deleted;
 pub(crate) mod deletions;

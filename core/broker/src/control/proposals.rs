@@ -11,7 +11,8 @@ use crate::foundation::Commits;
 pub(crate) struct Followed {
     /// The machine's answer.
     pub(crate) outcome: Outcome,
-    /// The log position that makes it durable; 0 when nothing was logged.
+    /// The log position that makes it durable; 0 when nothing was logged. In a cluster the index of its entry: it is answered when all nodes that
+    /// serve clients have that.
     pub(crate) position: u64,
 }
 

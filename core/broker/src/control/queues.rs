@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use message::{Table, TableBuf, Value};
 use metadata::{
     Arguments, Command, Condition as Holds, DeclareQueue, DeleteQueue, DestinationName, Entry, Named,
-    Outcome, QueueType, RoomFor,
+    Outcome, Placement, QueueType, RoomFor,
 };
 use queues::{Kind, QueueCounts};
 use stdx::ConnectionId;
@@ -20,6 +20,7 @@ use crate::call::{Call, Reply};
 use crate::cell::condition::Condition;
 use crate::cell::{Event, Queue};
 use crate::control::deleted::DeletedQueue;
+use crate::data::reply::ReplyConsumer;
 use crate::permission::Permission;
 use crate::queue_types::{QUEUE_TYPE_ARGUMENT, kind_of, queue_config, queue_type};
 use crate::refused::{Refused, Resource};
@@ -59,6 +60,11 @@ pub struct FoundQueue {
     pub queue: Arc<Queue>,
     /// Answered with the counts of declare-ok (B70).
     pub counts: Call<Result<QueueCounts, Refused>>,
+}
+
+/// Whatever is not `client-local` balances, as with RabbitMQ: `balanced`, `least-leaders`, `min-masters`, `random`.
+fn placement_named(word: &[u8]) -> Placement {
+    if word == b"client-local" { Placement::ClientLocal } else { Placement::Balanced }
 }
 
 /// A name without CR and LF (B50).
@@ -131,6 +137,9 @@ impl Broker {
             entry = entry.only_if(Holds::QueueIsThere(named));
         }
         entry = self.with_limits(principal, &name, entry);
+        if self.placement(principal, &name, &declare, queue_type) == Placement::Balanced {
+            entry = entry.only_if(Holds::HomeOfQueue(Placement::Balanced));
+        }
         if declare.exclusive
             && let Some(cluster) = self.cluster()
         {
@@ -175,6 +184,28 @@ impl Broker {
         let mut arguments = TableBuf::from(declare.arguments);
         arguments.push(QUEUE_TYPE_ARGUMENT, Value::LongStr(kind.as_bytes()));
         sorted(arguments.as_table())
+    }
+
+    /// Where a new queue of a cluster lives: as its arguments say, else a policy, else the configuration. Streams live where they are declared.
+    fn placement(
+        &self,
+        principal: &Principal,
+        name: &[u8],
+        declare: &QueueDeclare<'_>,
+        queue_type: QueueType,
+    ) -> Placement {
+        if self.cluster().is_none() || queue_type == QueueType::Stream {
+            return Placement::ClientLocal;
+        }
+        let of_argument = ["x-queue-leader-locator", "x-queue-master-locator"].into_iter().find_map(|name| {
+            let Some(Value::LongStr(word)) = declare.arguments.get(name) else { return None };
+            Some(placement_named(word))
+        });
+        let of_policy = || {
+            let policies = principal.vhost.policies().of_queue(name, queue_type);
+            policies.text("queue-leader-locator").map(|word| placement_named(word.as_bytes()))
+        };
+        of_argument.or_else(of_policy).unwrap_or(self.options().placement)
     }
 
     /// B77: only new queues count.
@@ -293,6 +324,10 @@ impl ControlPlane for crate::broker::Inner {
 
     fn name_and_user(&self, connection: ConnectionId) -> Option<(Arc<str>, Box<str>)> {
         self.connections.name_and_user(connection).map(|(name, user)| (name, user.name.clone()))
+    }
+
+    fn requester(&self, vhost: &str, address: &[u8]) -> Option<Arc<ReplyConsumer>> {
+        self.vhosts.read().get(vhost)?.replies.get(address)
     }
 }
 

@@ -8,7 +8,7 @@ use routing::{DestinationSet, Exchange, ExchangeKind, Lookup, Scratch};
 
 use super::handovers::QueueList;
 use super::publish::{check_publish, is_topic};
-use super::reply::{ReplyConsumer, is_generated, is_reply_address};
+use super::reply::{ReplyConsumer, is_reply_address, node_of};
 use crate::access::Principal;
 use crate::cell::QueueRef;
 use crate::permission::Permission;
@@ -326,6 +326,13 @@ pub(crate) fn keys_of<'a>(
     std::iter::once(routing_key).chain(copies.into_iter().flat_map(CarbonCopies::keys)).collect()
 }
 
+/// The requester behind an address that another node of the cluster has given out; `None` when that node is not linked.
+pub(crate) fn requester_elsewhere(vhost: &Vhost, address: &[u8]) -> Option<Arc<ReplyConsumer>> {
+    let cluster = vhost.place().services.cluster.as_ref()?;
+    let requester = cluster.requester(node_of(address)?, vhost.name(), address)?;
+    Some(Arc::new(ReplyConsumer::Elsewhere(requester)))
+}
+
 /// Who gets a message with these keys at the default exchange, as a direct reply: each once. Addresses of requesters
 /// that are gone lead to nobody, and what is lost there is not unroutable (B155).
 pub(crate) fn reply_consumers(vhost: &Vhost, keys: &[&[u8]]) -> Replies {
@@ -334,7 +341,9 @@ pub(crate) fn reply_consumers(vhost: &Vhost, keys: &[&[u8]]) -> Replies {
         match vhost.replies.get(key) {
             _ if keys[..at].contains(key) => {}
             Some(reply) => replies.push(reply),
-            None if is_generated(key) => replies.push(ReplyConsumer::nobody()),
+            None if node_of(key).is_some() => {
+                replies.push(requester_elsewhere(vhost, key).unwrap_or_else(ReplyConsumer::nobody));
+            }
             None => {}
         }
     }

@@ -1,5 +1,6 @@
 //! Queues: declared and deleted, one by one or all exclusive ones of a connection.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use stdx::QueueId;
@@ -9,9 +10,13 @@ use crate::changes::{Applied, Change, Outcome};
 use crate::command::{DeclareQueue, DeleteExclusiveQueues, DeleteQueue};
 use crate::equivalence::check_queue;
 use crate::facts::Fact;
-use crate::records::QueueRecord;
+use crate::records::{Placement, QueueRecord};
 use crate::refusal::Refusal;
 use crate::state::State;
+use crate::vhost::Vhost;
+
+/// With so many queues they are not counted for each new one: new ones go around the nodes.
+const COUNTED_MAX: usize = 1000;
 
 impl State {
     pub(crate) fn declare_queue(
@@ -25,7 +30,7 @@ impl State {
             return Ok(Outcome::QueueExists(current.clone()));
         }
         let id = QueueId(self.ids.next(declare.is_stored_durable()));
-        let home = self.declaring;
+        let home = self.home_of_new(declare, id);
         let vhost = self.vhost_mut(&declare.vhost)?;
         let record = Arc::new(QueueRecord::of_declare(id, vhost.name().clone(), declare, home, by));
         vhost.add_queue(record.clone());
@@ -38,6 +43,32 @@ impl State {
             applied.facts.push(Fact::queue_added(&record));
         }
         Ok(Outcome::QueueCreated(record))
+    }
+
+    /// The node of a new queue. An exclusive queue lives where its connection is.
+    fn home_of_new(&self, declare: &DeclareQueue, id: QueueId) -> u16 {
+        let own = self.declaring;
+        let Some(nodes) = &self.nodes else { return own };
+        if self.placement == Placement::ClientLocal || declare.exclusive_owner.is_some() {
+            return own;
+        }
+        let mut counts: BTreeMap<u16, usize> =
+            nodes.rows.keys().filter(|node| !nodes.down.contains(node)).map(|node| (*node, 0)).collect();
+        let all: usize = self.vhosts().map(Vhost::queue_count).sum();
+        if all >= COUNTED_MAX {
+            return counts.keys().nth(id.0 as usize % counts.len().max(1)).copied().unwrap_or(own);
+        }
+        for queue in self.vhosts().flat_map(Vhost::queues) {
+            let node = nodes.replicas.get(&queue.id).map_or(queue.home, |replicas| replicas.leader);
+            if queue.queue_type == declare.queue_type
+                && let Some(count) = counts.get_mut(&node)
+            {
+                *count += 1;
+            }
+        }
+        // Among equals the node that declares comes first.
+        let least = counts.into_iter().min_by_key(|(node, count)| (*count, *node != own, *node));
+        least.map_or(own, |(node, _)| node)
     }
 
     pub(crate) fn delete_queue(

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use broker::Broker;
 use broker::cluster::NodeName;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,6 +10,7 @@ use super::table;
 use crate::ctl::commands::Outcome;
 use crate::ctl::protocol::{Answer, Request};
 use crate::http;
+use crate::http::App;
 use crate::resources::node::cluster::members;
 use crate::resources::node::{NODE_NAME, Node};
 
@@ -32,22 +32,26 @@ pub(crate) enum Question {
     Listing(Request),
     /// The page of that node.
     Node,
+    /// What that node has, of a request to the HTTP API.
+    Http(http::AskedOfNode),
 }
 
-/// From now on the node answers questions of others.
-pub fn answer_other_nodes(broker: &Broker, node: &Node) {
+/// From now on the node answers questions of others, with the rates that the application has counted.
+pub fn answer_other_nodes(app: &App) {
+    let (app, broker) = (app.clone(), &app.0.broker);
     let Some(cluster) = broker.cluster() else { return };
-    let (broker, node) = (broker.clone(), node.clone());
-    cluster.answer_with(Some(Arc::new(move |question: &[u8]| answer(&broker, &node, question))));
+    cluster.answer_with(Some(Arc::new(move |question: &[u8]| answer(&app, question))));
 }
 
 /// Nothing for a question that is not understood: a newer version asks it.
-fn answer(broker: &Broker, node: &Node, question: &[u8]) -> Vec<u8> {
+fn answer(app: &App, question: &[u8]) -> Vec<u8> {
+    let (broker, node) = (&app.0.broker, &app.0.node);
     let said = match serde_json::from_slice(question) {
         Ok(Question::Listing(request)) if LISTINGS.contains(&request.command.as_str()) => {
             serde_json::to_vec(&table::run_here(broker, node, &request))
         }
         Ok(Question::Node) => serde_json::to_vec(&http::facts_of_node(broker, node)),
+        Ok(Question::Http(asked)) => serde_json::to_vec(&http::answer_node(app, asked)),
         _ => return Vec::new(),
     };
     said.unwrap_or_default()
@@ -89,7 +93,7 @@ pub(crate) fn with_others(node: &Node, request: &Request, outcome: Outcome) -> O
 
 #[cfg(test)]
 mod tests {
-    use broker::BrokerOptions;
+    use broker::{Broker, BrokerOptions};
 
     use super::*;
     use crate::resources::node::tests::sample;
@@ -98,14 +102,15 @@ mod tests {
     fn listings_and_the_page_are_answered_and_other_commands_are_not() {
         let folder = tempfile::tempdir().unwrap();
         let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
-        let asked = |question: &Question| answer(&broker, &sample(), &serde_json::to_vec(question).unwrap());
+        let app = App::new(broker.clone(), sample(), http::HttpOptions::default());
+        let asked = |question: &Question| answer(&app, &serde_json::to_vec(question).unwrap());
         let request = |command: &str| Request { command: command.into(), ..Request::default() };
         let listed = asked(&Question::Listing(request("list_connections")));
         assert!(matches!(serde_json::from_slice(&listed), Ok(Answer::Rows(_))));
         let page: Value = serde_json::from_slice(&asked(&Question::Node)).unwrap();
         assert_eq!(page["name"], NODE_NAME.as_str());
         assert!(asked(&Question::Listing(request("stop"))).is_empty());
-        assert!(answer(&broker, &sample(), b"{}").is_empty());
+        assert!(answer(&app, b"{}").is_empty());
         broker.shutdown();
     }
 }

@@ -18,7 +18,8 @@ use crate::ctl::commands::{Commands, Outcome, arguments};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
 use crate::ctl::queues::unresponsive;
 use crate::ctl::{alarms, interfaces};
-use crate::resources::node::NODE_NAME;
+use crate::resources::node::cluster::{FEATURE_FLAGS, FeatureFlag, enable_feature_flag as enable_flag};
+use crate::resources::node::{NODE_NAME, Node};
 use listeners::{listeners, port_connectivity, port_listener, protocol_listener};
 use log_lines::{log_after, log_tail};
 use memory::memory_breakdown;
@@ -66,8 +67,8 @@ pub(crate) const COMMANDS: Commands = &[
         Err(Failure::new(Exit::UNAVAILABLE, text))
     }),
     ("restart_vhost", |it| restart_vhost(it.broker, it.request)),
-    ("list_feature_flags", |it| list_feature_flags(it.request)),
-    ("enable_feature_flag", |it| enable_feature_flag(it.request)),
+    ("list_feature_flags", |it| list_feature_flags(it.node, it.request)),
+    ("enable_feature_flag", |it| enable_feature_flag(it.node, it.request)),
 ];
 
 fn value(text: &str) -> Answer {
@@ -125,18 +126,24 @@ fn restart_vhost(broker: &Broker, request: &Request) -> Outcome {
 pub(crate) const FEATURE_FLAG_COLUMNS: [&str; 6] =
     ["name", "state", "stability", "provided_by", "desc", "doc_url"];
 
-/// There are none; the columns are RabbitMQ's.
-fn list_feature_flags(request: &Request) -> Outcome {
-    let known: Vec<Column<()>> =
-        FEATURE_FLAG_COLUMNS.map(|name| (name, (|()| Value::Null) as fn(&()) -> Value)).into();
-    Ok(rows(&chosen(request, &known, &["name", "state"])?, []))
+/// The columns are RabbitMQ's.
+fn list_feature_flags(node: &Node, request: &Request) -> Outcome {
+    type Flag = (FeatureFlag, &'static str);
+    let known: [Column<Flag>; 6] = [
+        ("name", |(flag, _)| flag.name.into()),
+        ("state", |(_, state)| (*state).into()),
+        ("stability", |_| "required".into()),
+        ("provided_by", |_| "warren".into()),
+        ("desc", |(flag, _)| flag.about.into()),
+        ("doc_url", |_| "".into()),
+    ];
+    let flags = FEATURE_FLAGS.map(|flag| (flag, flag.state(node)));
+    Ok(rows(&chosen(request, &known, &["name", "state"])?, flags))
 }
 
-/// RabbitMQ's guides for upgrades end with `enable_feature_flag all`, which has nothing to do here.
-fn enable_feature_flag(request: &Request) -> Outcome {
+/// RabbitMQ's guides for upgrades end with `enable_feature_flag all`. Flags are enabled by themselves as soon as all nodes have them.
+fn enable_feature_flag(node: &Node, request: &Request) -> Outcome {
     let [name] = arguments(request)?;
-    if name == "all" {
-        return Ok(Answer::done());
-    }
-    Err(Failure::new(Exit::UNAVAILABLE, format!("Error:\nunsupported: there is no feature flag {name}")))
+    let refused = |text| Failure::new(Exit::UNAVAILABLE, format!("Error:\n{text}"));
+    enable_flag(node, name).map(|()| Answer::done()).map_err(refused)
 }

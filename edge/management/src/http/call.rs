@@ -30,6 +30,8 @@ pub(crate) struct Call {
     pub(crate) known: Option<String>,
     /// What the client says the body is (`Content-Type`).
     pub(crate) content_type: Option<String>,
+    /// Another node asks: the answer has what this node has, and no more.
+    pub(crate) is_from_node: bool,
     /// Room for a message, where the route asks for it.
     pub(crate) room: RefCell<Option<Room>>,
 }

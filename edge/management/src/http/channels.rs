@@ -9,6 +9,7 @@ use super::auth::Access;
 use super::call::Call;
 use super::connections::{Line, find, visible};
 use super::consumers;
+use super::elsewhere;
 use super::listing::{self, Listing, Wanted};
 use super::problem::Problem;
 use super::rates::{self, Ranges};
@@ -66,7 +67,7 @@ fn answer(call: &Call, channels: Vec<Channel>) -> Answer {
     let channels = Listing::new(channels, name, render);
     // Those of one vhost or connection RabbitMQ never cuts into pages.
     let is_part = call.part_if("vhost").or(call.part_if("connection")).is_some();
-    if is_part { listing::whole(call, channels) } else { listing::answer(call, channels) }
+    elsewhere::list(call, channels, !is_part)
 }
 
 fn list(call: &Call) -> Answer {
@@ -74,8 +75,14 @@ fn list(call: &Call) -> Answer {
 }
 
 fn of_connection(call: &Call) -> Answer {
-    let line = find(call, call.part("connection"))?;
-    answer(call, channels(vec![line]))
+    match find(call, call.part("connection")) {
+        Ok(line) => answer(call, channels(vec![line])),
+        Err(problem) if problem.status == 404 && !call.is_from_node => {
+            let there = elsewhere::lists(call);
+            if there.is_empty() { Err(problem) } else { listing::of_values(call, there) }
+        }
+        Err(problem) => Err(problem),
+    }
 }
 
 fn channel_object(app: &super::app::Inner, channel: &Channel, ranges: Ranges) -> Value {
@@ -112,6 +119,10 @@ fn channel(call: &Call, name: &str) -> Result<Channel, Problem> {
 }
 
 fn show(call: &Call) -> Answer {
+    elsewhere::or_there(call, Method::Get, show_here(call))
+}
+
+fn show_here(call: &Call) -> Answer {
     let found = channel(call, call.part("name"))?;
     let mut json = channel_object(&call.app, &found, Ranges::of(call));
     let consumers = consumers::of_channel(call, &found.info.vhost, found.connection, found.info.number);

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::auth::{Access, is_administrator, is_monitor};
 use super::call::Call;
+use super::elsewhere;
 use super::listing::{self, Listing, Wanted};
 use super::problem::Problem;
 use super::rates::{self, Ranges};
@@ -112,7 +113,7 @@ pub(crate) fn list_of(call: &Call, lines: Vec<Line>) -> Answer {
     let name = |line: &Line| Cow::Owned(line.2.name.clone());
     let lines = Listing::new(lines, name, render);
     // Those of one vhost RabbitMQ never cuts into pages.
-    if call.part_if("vhost").is_some() { listing::whole(call, lines) } else { listing::answer(call, lines) }
+    elsewhere::list(call, lines, call.part_if("vhost").is_none())
 }
 
 /// What stands where a connection has no certificate: lists and the page of one differ with RabbitMQ.
@@ -179,7 +180,8 @@ fn connection_object(
 }
 
 fn show(call: &Call) -> Answer {
-    show_one(call, &find(call, call.part("name"))?)
+    let here = find(call, call.part("name")).and_then(|line| show_one(call, &line));
+    elsewhere::or_there(call, Method::Get, here)
 }
 
 /// All of one connection.
@@ -199,7 +201,8 @@ fn may_close(call: &Call, user: &str) -> Result<(), Problem> {
 const CLOSED: &str = "Closed via management plugin";
 
 fn close(call: &Call) -> Answer {
-    close_one(call, &find(call, call.part("name"))?)
+    let here = find(call, call.part("name")).and_then(|line| close_one(call, &line));
+    elsewhere::or_there(call, Method::Delete, here)
 }
 
 /// Closes a connection.
@@ -215,7 +218,8 @@ fn of_user(call: &Call) -> Answer {
     call.check_sees_user(user)?;
     let lines = visible(call)?.into_iter().filter(|(_, _, info)| info.user == user);
     let short = |(_, _, info): Line| json!({"name": info.name, "vhost": info.vhost, "user": info.user, "node": NODE_NAME});
-    listing::pages_of_values(call, lines.map(short).collect())
+    let all = lines.map(short).chain(elsewhere::lists(call)).collect();
+    listing::pages_of_values(call, all)
 }
 
 fn close_of_user(call: &Call) -> Answer {
@@ -223,10 +227,15 @@ fn close_of_user(call: &Call) -> Answer {
     may_close(call, user)?;
     let reason = call.reason.as_deref().unwrap_or(CLOSED);
     call.broker().connections().close_where(&CloseReason::Operator(reason.into()), |info| info.user == user);
+    elsewhere::everywhere(call, Method::Delete);
     Ok(Reply::NoContent)
 }
 
 fn sessions(call: &Call) -> Answer {
+    elsewhere::or_there(call, Method::Get, sessions_here(call))
+}
+
+fn sessions_here(call: &Call) -> Answer {
     let (_, control, _) = find(call, call.part("name"))?;
     let sessions = control.sessions().ok_or_else(|| Problem::bad("connection does not use AMQP 1.0"))?;
     listing::one(call, sessions.iter().map(session_object).collect())

@@ -1,4 +1,4 @@
-//! Feature flags and deprecated features. Warren has no flags: what it can do does not wait for other nodes.
+//! Feature flags and deprecated features. A flag is enabled as soon as all nodes have its feature.
 
 use broker::Broker;
 use serde_json::{Value, json};
@@ -9,6 +9,7 @@ use super::listing;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::route::{Method, Route, route};
+use crate::resources::node::cluster::{self, FEATURE_FLAGS, FeatureFlag};
 
 /// RabbitMQ's page about most of what it deprecates.
 macro_rules! page {
@@ -18,12 +19,12 @@ macro_rules! page {
 }
 
 pub(crate) const ROUTES: &[Route] = &[
-    route(Method::Get, "/api/feature-flags", Access::Management, "Feature flags; none.", flags),
+    route(Method::Get, "/api/feature-flags", Access::Management, "Feature flags.", flags),
     route(
         Method::Put,
         "/api/feature-flags/{name}/enable",
         Access::Administrator,
-        "Enables a feature flag; `all` has nothing to do.",
+        "Checks that all nodes have a feature; flags are enabled by themselves.",
         enable,
     ),
     route(
@@ -69,12 +70,24 @@ fn is_permitted(broker: &Broker, name: &str) -> bool {
     }
 }
 
-fn flags(_: &Call) -> Answer {
-    Ok(Reply::Json(json!([])))
+fn flags(call: &Call) -> Answer {
+    let one = |flag: &FeatureFlag| {
+        json!({
+            "name": flag.name,
+            "desc": flag.about,
+            "doc_url": "",
+            "provided_by": "warren",
+            "stability": "required",
+            "state": flag.state(call.node()),
+        })
+    };
+    listing::of_values(call, FEATURE_FLAGS.iter().map(one).collect())
 }
 
 fn enable(call: &Call) -> Answer {
-    if call.part("name") == "all" { Ok(Reply::NoContent) } else { Err(Problem::bad("unsupported")) }
+    // RabbitMQ's word; the sentence is for who runs the command.
+    cluster::enable_feature_flag(call.node(), call.part("name")).map_err(|_| Problem::bad("unsupported"))?;
+    Ok(Reply::NoContent)
 }
 
 fn deprecated(call: &Call) -> Answer {

@@ -116,6 +116,11 @@ pub(crate) struct Listing<T> {
 }
 
 impl<T> Listing<T> {
+    /// All of them as JSON.
+    pub(crate) fn values(&self, wanted: &Wanted) -> Vec<Value> {
+        (self.render)(&self.items, wanted)
+    }
+
     /// Of values that are there already.
     pub(crate) fn new(
         items: Vec<T>,

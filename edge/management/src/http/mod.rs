@@ -27,6 +27,7 @@ mod connections;
 mod consumers;
 mod ctl;
 mod definitions;
+mod elsewhere;
 mod exchanges;
 mod explain;
 mod features;
@@ -71,6 +72,7 @@ mod vhosts;
 
 pub use app::{App, Asset, Assets, Change, Headers, HttpOptions};
 pub use bounds::CALLS_MAX;
+pub(crate) use elsewhere::{Asked as AskedOfNode, answer as answer_node};
 pub use listener::{CONNECTIONS_MAX, HttpListener};
 pub(crate) use nodes::facts_of as facts_of_node;
 pub use router::router;

@@ -243,6 +243,7 @@ fn prepare(
         known,
         content_type,
         room: RefCell::default(),
+        is_from_node: false,
     };
     let is_open =
         route.access == Access::Anyone && !(route.describes() && app.0.options.reference_needs_login);

@@ -109,11 +109,6 @@ const KEYS: &[Key] = &[
     text("num_acceptors.tcp = 10", "One task accepts all connections of a listener."),
     text("queue_index_embed_msgs_below = 4096", "There is no index to embed messages in."),
     text("classic_queue.default_version = 2", "There is one way to store queues."),
-    text("queue_leader_locator = balanced", "A queue, or its leader, is on the node where it is declared."),
-    text(
-        "queue_master_locator = min-masters",
-        "A queue, or its leader, is on the node where it is declared.",
-    ),
     text("socket_writer.gc_threshold = 1000000000", "There is no garbage to collect."),
     text("sysmon_handler.thresholds.busy_ports = 100", NO_ERLANG),
     text("sysmon_handler.thresholds.busy_processes = 100", NO_ERLANG),

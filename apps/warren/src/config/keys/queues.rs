@@ -2,6 +2,11 @@
 
 use crate::config::key::{Key, Section, Take, Unit};
 use crate::config::options::QueueType;
+use broker::Placement;
+
+fn placement(word: &str) -> Placement {
+    if word == "client-local" { Placement::ClientLocal } else { Placement::Balanced }
+}
 
 pub(super) static SECTION: Section = Section {
     title: "Queues",
@@ -41,6 +46,31 @@ const KEYS: &[Key] = &[
         default: "classic",
         doc: "Type of a queue that is declared without `x-queue-type`, in a virtual host without a default of its own.",
         example: "default_queue_type = quorum",
+    },
+    Key {
+        name: "queue_leader_locator",
+        alias: None,
+        take: Take::Choice {
+            of: &["client-local", "balanced"],
+            not_yet: &[],
+            set: |options, word| options.queues.placement = placement(word),
+        },
+        default: "client-local",
+        doc: "The node where a new queue of a cluster lives, unless its arguments or a policy say otherwise: the one that declares it, or the one with \
+              the fewest queues of its type. With 1,000 queues and more, new ones go around the nodes.",
+        example: "queue_leader_locator = balanced",
+    },
+    Key {
+        name: "queue_master_locator",
+        alias: None,
+        take: Take::Choice {
+            of: &["client-local", "min-masters", "random"],
+            not_yet: &[],
+            set: |options, word| options.queues.placement = placement(word),
+        },
+        default: "client-local",
+        doc: "As `queue_leader_locator`, by the words of older versions; `min-masters` and `random` balance.",
+        example: "queue_master_locator = min-masters",
     },
     Key {
         name: "deprecated_features.permit.transient_nonexcl_queues",

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::frames;
 use super::outlet::Outlet;
+use super::replies;
 use crate::cell::Queue;
 use crate::cluster::far::known::{Asked, Far, Fars, Guests};
 use crate::cluster::name::NodeName;
@@ -16,7 +17,7 @@ impl Fars {
     pub(in crate::cluster) fn start(&self, peers: SharedPeers) {
         let _is_first = self.peers.set(peers);
         let early = std::mem::take(&mut *self.early.lock());
-        early.iter().for_each(|name| self.up(name));
+        early.iter().for_each(|(name, version)| self.up(name, *version));
     }
 
     pub(in crate::cluster) fn attach(&self, services: &Arc<Services>) {
@@ -33,14 +34,15 @@ impl Fars {
         self.linked.read().get(name).cloned()
     }
 
-    pub(in crate::cluster) fn up(&self, name: &NodeName) {
+    pub(in crate::cluster) fn up(&self, name: &NodeName, version: u16) {
         self.down(name);
         let Some(peers) = self.peers.get() else {
-            self.early.lock().push(name.clone());
+            self.early.lock().push((name.clone(), version));
             return;
         };
         let far = Far {
             outlet: Outlet::new(name.clone(), peers.clone()),
+            version,
             asked: Asked::default(),
             guests: Guests::default(),
         };
@@ -49,7 +51,7 @@ impl Fars {
 
     pub(in crate::cluster) fn down(&self, name: &NodeName) {
         self.arriving.lock().forget(name);
-        self.early.lock().retain(|early| early != name);
+        self.early.lock().retain(|(early, _)| early != name);
         let gone = self.linked.write().remove(name);
         if let Some(far) = gone {
             far.outlet.close();
@@ -101,6 +103,7 @@ impl Fars {
             frames::ANSWER => far.answered(&services, message),
             frames::DELIVER => far.delivered(message),
             frames::NEWS => far.news(message),
+            frames::REPLY => replies::replied(&services, message),
             _ => None,
         };
         read.is_some()

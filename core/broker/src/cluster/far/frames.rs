@@ -22,6 +22,8 @@ pub(super) const ANSWER: u8 = FIRST_KIND + 33;
 pub(super) const DELIVER: u8 = FIRST_KIND + 34;
 /// The fate of a consumer of the receiver.
 pub(super) const NEWS: u8 = FIRST_KIND + 35;
+/// A direct reply for a requester of the receiver: vhost, address, message.
+pub(super) const REPLY: u8 = FIRST_KIND + 36;
 
 /// Before every question: its number, the queue, and how much of the metadata the asker has applied.
 pub(super) struct Asking {
@@ -94,7 +96,7 @@ impl Carried {
         carried_bytes(&self.view(), &self.annotations)
     }
 
-    fn read(from: &mut Fields) -> Option<Carried> {
+    pub(super) fn read(from: &mut Fields) -> Option<Carried> {
         Some(Carried {
             exchange: from.run()?,
             routing_key: from.run()?,
@@ -111,7 +113,7 @@ pub(super) fn carried_bytes(message: &MessageView<'_>, annotations: &[u8]) -> us
     names + message.body.len() + annotations.len() + 32
 }
 
-fn put_message(out: &mut BytesMut, message: &MessageView<'_>, annotations: &[u8]) {
+pub(super) fn put_message(out: &mut BytesMut, message: &MessageView<'_>, annotations: &[u8]) {
     for part in [message.exchange, message.routing_key, message.properties, message.body, annotations] {
         put_run(out, part);
     }

@@ -19,12 +19,15 @@ use crate::cluster::view::View;
 use crate::control::deleted::DeletedQueue;
 use crate::data::batch::Handover;
 use crate::data::consume::ConsumerSink;
+use crate::data::reply::FarRequester;
 use crate::refused::Refused;
 use crate::services::Services;
 
 /// One other node that is linked.
 pub(crate) struct Far {
     pub(super) outlet: Outlet,
+    /// What both nodes speak.
+    pub(super) version: u16,
     /// This node's questions to the other one.
     pub(super) asked: Asked,
     /// Queues of this node that the other one uses.
@@ -38,7 +41,7 @@ pub(crate) struct Fars {
     pub(super) arriving: Mutex<crate::cluster::frames::Arriving>,
     pub(super) peers: OnceLock<SharedPeers>,
     /// Nodes that were linked before the links were known here.
-    pub(super) early: Mutex<Vec<NodeName>>,
+    pub(super) early: Mutex<Vec<(NodeName, u16)>>,
     pub(super) services: OnceLock<Weak<Services>>,
     /// Queues that several nodes have.
     pub(super) replicated: Mutex<HashMap<QueueId, Weak<Queue>>>,
@@ -109,6 +112,9 @@ pub(crate) trait Surroundings: Send + Sync {
 
     /// The nodes that are linked.
     fn fars(&self) -> &Fars;
+
+    /// The requester behind an address of another node; `None` when that is not linked.
+    fn requester(&self, node: u16, vhost: &str, address: &[u8]) -> Option<Box<dyn FarRequester>>;
 
     /// Something about nodes or members of queues is to be noted. May be lost: whoever needs it asks again.
     fn step(&self, step: metadata::ClusterStep);

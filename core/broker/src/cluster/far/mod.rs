@@ -12,6 +12,7 @@ mod known;
 pub(super) mod origin;
 mod outlet;
 pub(super) mod replicas;
+mod replies;
 
 pub(crate) use known::Surroundings;
 pub(super) use known::{Far, Fars};

@@ -9,6 +9,9 @@ use crate::cluster::frames::pieces;
 use crate::cluster::name::NodeName;
 use crate::cluster::peers::{Lane, SendRefused, SharedPeers};
 
+/// With so many bytes waiting what may be lost is dropped.
+const OFFERED_BYTES_MAX: usize = 16 << 20;
+
 /// See the module.
 pub(super) struct Outlet {
     to: NodeName,
@@ -40,6 +43,14 @@ impl Outlet {
         }
         waiting.frames.extend(pieces(message).map(|piece| (kind, piece)));
         self.send_waiting(&mut waiting);
+    }
+
+    /// Sends a message that may be lost: it is dropped where much waits already.
+    pub(super) fn offer(&self, kind: u8, message: Bytes) {
+        let waits = self.waiting.lock().frames.iter().map(|(_, piece)| piece.len()).sum::<usize>();
+        if waits < OFFERED_BYTES_MAX {
+            self.send(kind, message);
+        }
     }
 
     /// The lane has room again.

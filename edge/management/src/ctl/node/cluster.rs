@@ -8,7 +8,7 @@ use super::listeners::{listener_lines, listener_objects};
 use crate::ctl::commands::{Outcome, arguments};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
 use crate::resources::membership;
-use crate::resources::node::cluster::{alarm_lines, is_critical, names};
+use crate::resources::node::cluster::{FEATURE_FLAGS, alarm_lines, is_critical, names};
 use crate::resources::node::{NODE_NAME, Node};
 
 /// RabbitMQ's page. Of other nodes it has what their links tell: names, whether they run, alarms.
@@ -37,7 +37,7 @@ pub(super) fn status(broker: &Broker, node: &Node) -> Answer {
         "cluster_tags": [],
         "cpu_cores": of_this_node(cores.into()),
         "disk_nodes": all,
-        "feature_flags": [],
+        "feature_flags": FEATURE_FLAGS.map(|flag| json!({"name": flag.name, "state": flag.state(node)})),
         "listeners": of_this_node(listener_objects(node)),
         "maintenance_status": of_this_node(node.maintenance.status().into()),
         "partitions": {},

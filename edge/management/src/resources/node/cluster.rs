@@ -95,6 +95,59 @@ impl Member {
     }
 }
 
+/// A feature that a node uses only with nodes that have it, too. Such features need no hand: they are on as soon as all nodes have them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FeatureFlag {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// The version of what nodes say to each other that has it first.
+    since: u16,
+}
+
+/// All, in order of their names.
+pub(crate) const FEATURE_FLAGS: [FeatureFlag; 4] = [
+    FeatureFlag {
+        name: "answers_on_all_nodes",
+        about: "A change is answered when all nodes have it",
+        since: 2,
+    },
+    FeatureFlag {
+        name: "direct_reply_to_between_nodes",
+        about: "Direct replies reach requesters of other nodes",
+        since: 2,
+    },
+    FeatureFlag { name: "queues_of_other_nodes", about: "Queues are used from every node", since: 1 },
+    FeatureFlag { name: "replicated_metadata", about: "Metadata are on all nodes", since: 1 },
+];
+
+impl FeatureFlag {
+    /// `enabled`; `unavailable` while a member that is linked, or was, does not have it.
+    pub(crate) fn state(&self, node: &Node) -> &'static str {
+        let known = node.peers.as_ref().map(|it| it.peers.known()).unwrap_or_default();
+        let lacks = |peer: &PeerStatus| peer.identity.versions.max < self.since;
+        if known.iter().any(lacks) { "unavailable" } else { "enabled" }
+    }
+}
+
+/// What an operator is told who enables a flag.
+///
+/// # Errors
+/// There is no such flag, or a node lacks it: as a word and as a sentence.
+pub(crate) fn enable_feature_flag(node: &Node, name: &str) -> Result<(), String> {
+    if name == "all" {
+        return Ok(());
+    }
+    let Some(flag) = FEATURE_FLAGS.iter().find(|flag| flag.name == name) else {
+        return Err(format!("unsupported: there is no feature flag {name}"));
+    };
+    match flag.state(node) {
+        "enabled" => Ok(()),
+        _ => Err(format!(
+            "unsupported: a node of the cluster does not have {name}; it is enabled when that is upgraded"
+        )),
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -109,7 +162,7 @@ pub(crate) mod tests {
             name: NodeName::new(name).unwrap(),
             data_id: DataId([id; 16]),
             life: 1,
-            versions: VersionRange { min: 1, max: 1 },
+            versions: VersionRange::OWN,
         };
         let own = net.join(identity(&NODE_NAME, 1), Arc::new(NoEvents));
         let [b, c] =

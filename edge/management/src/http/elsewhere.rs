@@ -1,0 +1,149 @@
+//! What only the other nodes of a cluster have: their connections and channels. A node asks the others with the route, the query and the user of its
+//! own request, and adds their answers to its own. A node that does not answer is passed over.
+
+use std::cell::RefCell;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::app::App;
+use super::call::Call;
+use super::listing::{self, Listing, Wanted};
+use super::problem::Problem;
+use super::reply::{Answer, Reply};
+use super::route::Method;
+use super::table;
+use crate::ctl::everywhere::{Question, ask_others};
+
+/// Options of lists that the node which was asked goes by; the others give all they have.
+const OF_LISTS: [&str; 8] =
+    ["page", "page_size", "pagination", "name", "use_regex", "sort", "sort_reverse", "columns"];
+
+/// Paths of routes that nodes answer for each other.
+const PATHS: [&str; 8] = [
+    "/api/connections",
+    "/api/vhosts/{vhost}/connections",
+    "/api/connections/{name}",
+    "/api/connections/username/{user}",
+    "/api/connections/{name}/sessions",
+    "/api/channels",
+    "/api/vhosts/{vhost}/channels",
+    "/api/channels/{name}",
+];
+const CHANNELS_OF_CONNECTION: &str = "/api/connections/{connection}/channels";
+
+/// A request that another node has got.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    route: String,
+    is_delete: bool,
+    path: Vec<(String, String)>,
+    query: Vec<(String, String)>,
+    user: String,
+    reason: Option<String>,
+}
+
+/// What came of it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Said {
+    status: u16,
+    body: Value,
+}
+
+fn ask(call: &Call, method: Method) -> Vec<Said> {
+    if call.is_from_node {
+        return Vec::new();
+    }
+    let is_of_lists = |name: &str| OF_LISTS.contains(&name);
+    let asked = Asked {
+        route: call.route.to_owned(),
+        is_delete: method == Method::Delete,
+        path: call.path.clone(),
+        query: call.query.iter().filter(|(name, _)| !is_of_lists(name)).cloned().collect(),
+        user: call.user.name.to_string(),
+        reason: call.reason.clone(),
+    };
+    let answers = ask_others(call.node(), &Question::Http(asked)).into_iter();
+    answers.filter_map(|(_, bytes)| serde_json::from_slice(&bytes).ok()).collect()
+}
+
+/// Things that the other nodes list at the same path.
+pub(crate) fn lists(call: &Call) -> Vec<Value> {
+    let of_node = |said: Said| if let Value::Array(values) = said.body { values } else { Vec::new() };
+    ask(call, Method::Get).into_iter().filter(|said| said.status == 200).flat_map(of_node).collect()
+}
+
+/// Answers with the things of all nodes; `has_pages` as RabbitMQ cuts the list into pages. On a node alone they are made as they are written.
+pub(crate) fn list<T: 'static>(call: &Call, own: Listing<T>, has_pages: bool) -> Answer {
+    let others = lists(call);
+    match (others.is_empty(), has_pages) {
+        (true, true) => listing::answer(call, own),
+        (true, false) => listing::whole(call, own),
+        (false, _) => {
+            let mut all = own.values(&Wanted::All);
+            all.extend(others);
+            if has_pages { listing::pages_of_values(call, all) } else { listing::of_values(call, all) }
+        }
+    }
+}
+
+/// The answer, or that of the node which has what this one lacks.
+pub(crate) fn or_there(call: &Call, method: Method, here: Answer) -> Answer {
+    match here {
+        Err(problem) if problem.status == 404 => {
+            let said = ask(call, method).into_iter().find(|said| said.status != 404);
+            said.map_or(Err(problem), |said| answer_of(call, said))
+        }
+        here => here,
+    }
+}
+
+/// Does the same on all other nodes.
+pub(crate) fn everywhere(call: &Call, method: Method) {
+    drop(ask(call, method));
+}
+
+fn answer_of(call: &Call, said: Said) -> Answer {
+    match said.status {
+        200 => listing::one(call, said.body),
+        204 => Ok(Reply::NoContent),
+        401 => Err(Problem::new(401, "not_authorised", said.body)),
+        status => Err(Problem::new(status, "bad_request", said.body)),
+    }
+}
+
+/// Answers a request of another node with what this node has.
+pub(crate) fn answer(app: &App, asked: Asked) -> Value {
+    json!(said(app, asked).unwrap_or(Said { status: 404, body: Value::Null }))
+}
+
+fn said(app: &App, asked: Asked) -> Option<Said> {
+    let method = if asked.is_delete { Method::Delete } else { Method::Get };
+    let is_answered = |path: &str| PATHS.contains(&path) || path == CHANNELS_OF_CONNECTION;
+    let route = table::all()
+        .find(|route| route.path == asked.route && route.method == method)
+        .filter(|route| is_answered(route.path))?;
+    let call = Call {
+        app: app.0.clone(),
+        route: route.path,
+        user: app.0.broker.authenticate_proved(&asked.user, true)?,
+        path: asked.path,
+        query: asked.query,
+        body: Vec::new(),
+        reason: asked.reason,
+        known: None,
+        content_type: None,
+        room: RefCell::default(),
+        is_from_node: true,
+    };
+    Some(match (route.handler)(&call) {
+        Ok(Reply::Json(body)) => Said { status: 200, body },
+        Ok(Reply::Stream(write, _)) => {
+            let mut bytes = Vec::new();
+            write(&mut bytes).ok()?;
+            Said { status: 200, body: serde_json::from_slice(&bytes).ok()? }
+        }
+        Ok(_) => Said { status: 204, body: Value::Null },
+        Err(problem) => Said { status: problem.status, body: problem.reason },
+    })
+}

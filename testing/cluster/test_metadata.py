@@ -1,6 +1,8 @@
 """One broker of several nodes: what is declared on one is on all, any client uses any queue, a minority refuses changes."""
 
 import contextlib
+import urllib.parse
+import urllib.request
 
 import pika
 from nodes import eventually
@@ -13,7 +15,9 @@ def channel_at(node):
     try:
         yield connection.channel()
     finally:
-        connection.close()
+        if connection.is_open:
+            with contextlib.suppress(pika.exceptions.AMQPError):
+                connection.close()
 
 
 def names(node, command, *words):
@@ -75,7 +79,7 @@ def test_a_balanced_queue_lives_where_the_fewest_are(three):
     queues = {queue["name"]: queue["node"] for queue in api(a, "queues")}
     homes = lambda prefix: sorted({node for name, node in queues.items() if name.startswith(prefix)})
     assert homes("spread") == sorted(node.name for node in three.nodes)
-    assert homes("ruled") == sorted(node.name for node in three.nodes)
+    assert homes("ruled") == [b.name, three.nodes[2].name], "the first node has one more"
     assert homes("own") == [a.name]
 
 
@@ -113,3 +117,37 @@ def test_a_lost_node_is_forgotten(three):
     code, out, err = a.ctl("forget_cluster_node", "n3@localhost")
     assert code == 0, out + err
     eventually(lambda: b.status["disk_nodes"] == ["n1@localhost", "n2@localhost"], "it is no member")
+
+
+def test_a_reply_reaches_a_requester_of_another_node(three):
+    a, b, _ = three.nodes
+    with channel_at(a) as at_a, channel_at(b) as at_b:
+        at_b.queue_declare("asked", exclusive=True)
+        replies = []
+        at_a.basic_consume("amq.rabbitmq.reply-to", lambda *it: replies.append(it[3]), auto_ack=True)
+        for nth in range(20):
+            at_a.basic_publish("", "asked", b"%d" % nth, pika.BasicProperties(reply_to="amq.rabbitmq.reply-to"))
+        for method, properties, body in at_b.consume("asked", inactivity_timeout=10):
+            at_b.basic_publish("", properties.reply_to, body + b" answered")
+            at_b.basic_ack(method.delivery_tag)
+            if body == b"19":
+                break
+        eventually(lambda: at_a.connection.process_data_events(0.05) or len(replies) == 20, "all replies are here")
+        assert replies == [b"%d answered" % nth for nth in range(20)]
+
+
+def test_connections_and_channels_of_all_nodes_are_shown_and_closed_by_any(three):
+    a, b, _ = three.nodes
+    with channel_at(a), channel_at(b) as at_b:
+        all_nodes = lambda what: sorted({it["node"] for it in api(a, what)})
+        eventually(lambda: all_nodes("connections") == [a.name, b.name], "connections of both")
+        assert all_nodes("channels") == [a.name, b.name]
+        assert api(a, "connections?page=1")["total_count"] == 2
+        far = next(it for it in api(a, "connections") if it["node"] == b.name)
+        path = "connections/" + urllib.parse.quote(far["name"], safe="")
+        assert api(a, path)["name"] == far["name"]
+        assert len(api(a, path + "/channels")) == 1
+        request = urllib.request.Request(f"http://{a.http}/api/{path}", method="DELETE")
+        request.add_header("Authorization", "Basic Z3Vlc3Q6Z3Vlc3Q=")
+        assert urllib.request.urlopen(request, timeout=20).status == 204
+        eventually(lambda: all_nodes("connections") == [a.name], "it is closed")

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use broker::Broker;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::ctl::columns::{Column, chosen, rows};
 use crate::ctl::commands::{Commands, Outcome, arguments};

@@ -1,44 +1,15 @@
 //! Answers that wait for all nodes: a change is answered when every node that serves clients has it in its tables, so that whoever has the answer
 //! finds the object on any node. A node that proposes is told by the others how far they are.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use metadata::ClusterStep;
 
 use super::driver::Driver;
 use super::frames::{self, Fields};
 use super::machine::Machine;
 use super::name::NodeName;
 use super::peers::{Lane, VersionRange};
-
-/// How far the nodes are that serve clients, and speak of it.
-#[derive(Default)]
-pub(super) struct Progress {
-    own: u64,
-    others: BTreeMap<NodeName, u64>,
-}
-
-impl Progress {
-    /// All of them have the entries up to this one.
-    fn everywhere(&self) -> u64 {
-        self.others.values().copied().fold(self.own, u64::min)
-    }
-
-    fn reached(&mut self, node: &NodeName, index: u64) {
-        let reached = self.others.entry(node.clone()).or_default();
-        *reached = index.max(*reached);
-    }
-}
-
-/// The nodes that have proposed something in these steps.
-pub(super) fn proposers(steps: &[(u64, ClusterStep)]) -> BTreeSet<u16> {
-    let of = |step: &(u64, ClusterStep)| match &step.1 {
-        ClusterStep::Proposed(proposed) => Some(proposed.node),
-        _ => None,
-    };
-    steps.iter().filter_map(of).collect()
-}
 
 impl Driver {
     /// The broker's tables have followed the entries up to this one, which these nodes have proposed.
@@ -100,23 +71,5 @@ impl Driver {
         {
             inner.committing.reached(self.progress.everywhere());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_slowest_node_counts_until_its_link_ends() {
-        let node = |name: &str| NodeName::new(name).unwrap();
-        let mut progress = Progress { own: 7, ..Progress::default() };
-        assert_eq!(progress.everywhere(), 7);
-        progress.reached(&node("a@h"), 5);
-        progress.reached(&node("b@h"), 9);
-        progress.reached(&node("a@h"), 4);
-        assert_eq!(progress.everywhere(), 5);
-        progress.others.remove(&node("a@h"));
-        assert_eq!(progress.everywhere(), 7);
     }
 }

@@ -13,7 +13,6 @@ use metadata::{ClusterStep, FIRST_NODE, State};
 use multiraft::{Body, Effects, Envelope, Members, ReplicaId, Role, entry_body};
 use platform::Monotonic;
 
-use super::applied::Progress;
 use super::frames::{Arriving, Standing, Welcome};
 use super::inquiries::Inquiries;
 use super::machine::{Machine, rows};
@@ -21,6 +20,7 @@ use super::name::NodeName;
 use super::node::{ClusterOptions, Event, Purpose, Shared};
 use super::outgoing::Outgoing;
 use super::peers::{DataId, Epoch, Lane, PeerIdentity, SendRefused, SharedPeers};
+use super::progress::Progress;
 use super::replica::Replica;
 use super::watch::Watch;
 use super::{frames, member, replica};

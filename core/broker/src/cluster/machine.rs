@@ -7,10 +7,10 @@ use bytes::Bytes;
 use metadata::{ClusterStep, State};
 use multiraft::Apply;
 
-use super::applied::proposers;
 use super::driver::Driver;
 use super::name::NodeName;
 use super::peers::DataId;
+use super::progress::proposers;
 use super::watch;
 use crate::broker::Inner;
 use crate::control::commits::Committed;

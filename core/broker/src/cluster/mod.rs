@@ -20,6 +20,7 @@ mod name;
 mod node;
 mod outgoing;
 pub mod peers;
+mod progress;
 mod replica;
 pub(crate) mod replicas;
 #[cfg(test)]

@@ -431,7 +431,7 @@ impl Surroundings for Cluster {
     fn requester(&self, node: u16, vhost: &str, address: &[u8]) -> Option<Box<dyn FarRequester>> {
         let view = Cluster::view(self);
         let name = &view.member(node).filter(|_| node != view.own)?.name;
-        Some(self.0.shared.fars.get(name)?.requester(vhost, address)?)
+        self.0.shared.fars.get(name)?.requester(vhost, address)
     }
 
     fn step(&self, step: metadata::ClusterStep) {

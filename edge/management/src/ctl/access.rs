@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::ctl::commands::{Outcome, arguments, settle, settled, usage};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request, Rows};
-use crate::resources::values::text;
+use crate::resources::users::{Asked, PermissionRow, TopicPermissionRow, UserRow};
 
 fn name(text: &str) -> Name {
     text.as_bytes().into()
@@ -126,10 +126,7 @@ pub(crate) fn set_user_tags(broker: &Broker, request: &Request) -> Outcome {
 /// Names and tags.
 pub(crate) fn list_users(broker: &Broker) -> Answer {
     let rows = broker.read_metadata(|state| {
-        state
-            .users()
-            .map(|(name, user)| vec![text(name), user.tags.iter().map(|tag| &**tag).collect()])
-            .collect()
+        UserRow::all(state).map(|user| vec![user.name.clone(), user.tags()]).collect()
     });
     listing(&["user", "tags"], rows)
 }
@@ -195,13 +192,8 @@ fn check_vhost(broker: &Broker, vhost: &str) -> Result<(), Failure> {
 pub(crate) fn list_permissions(broker: &Broker, request: &Request) -> Outcome {
     let vhost = request.vhost();
     check_vhost(broker, vhost)?;
-    let rows = broker.read_metadata(|state| {
-        let granted =
-            state.users().filter_map(|(name, user)| Some((name, user.permissions.get(vhost.as_bytes())?)));
-        granted
-            .map(|(name, it)| vec![text(name), (*it.configure).into(), (*it.write).into(), (*it.read).into()])
-            .collect()
-    });
+    let granted = PermissionRow::all(broker, Asked { user: None, vhost: Some(vhost) }).into_iter();
+    let rows = granted.map(|it| vec![it.user, it.configure, it.write, it.read]).collect();
     Ok(listing(&["user", "configure", "write", "read"], rows))
 }
 
@@ -212,17 +204,15 @@ fn no_such_user(user: &str) -> Failure {
 /// By vhost, of one user.
 pub(crate) fn list_user_permissions(broker: &Broker, request: &Request) -> Outcome {
     let [user] = arguments(request)?;
-    let rows = broker.read_metadata(|state| {
-        let granted = state.user(user.as_bytes())?.permissions.iter();
-        Some(
-            granted
-                .map(|(vhost, it)| {
-                    vec![text(vhost), (*it.configure).into(), (*it.write).into(), (*it.read).into()]
-                })
-                .collect(),
-        )
-    });
-    Ok(listing(&["vhost", "configure", "write", "read"], rows.ok_or_else(|| no_such_user(user))?))
+    check_user(broker, user)?;
+    let granted = PermissionRow::all(broker, Asked { user: Some(user), vhost: None }).into_iter();
+    let rows = granted.map(|it| vec![it.vhost, it.configure, it.write, it.read]).collect();
+    Ok(listing(&["vhost", "configure", "write", "read"], rows))
+}
+
+fn check_user(broker: &Broker, user: &str) -> Result<(), Failure> {
+    let is_there = broker.read_metadata(|state| state.user(user.as_bytes()).is_some());
+    if is_there { Ok(()) } else { Err(no_such_user(user)) }
 }
 
 /// Topic permissions are for exchanges that exist; a vhost that does not is refused later.
@@ -261,33 +251,18 @@ pub(crate) fn clear_topic_permissions(broker: &Broker, request: &Request) -> Out
 pub(crate) fn list_topic_permissions(broker: &Broker, request: &Request) -> Outcome {
     let vhost = request.vhost();
     check_vhost(broker, vhost)?;
-    let rows = broker.read_metadata(|state| {
-        let mut rows = Vec::new();
-        for (name, user) in state.users() {
-            let here = user.topic_permissions.iter().filter(|((of, _), _)| **of == *vhost.as_bytes());
-            rows.extend(here.map(|((_, exchange), it)| {
-                vec![text(name), text(exchange), (*it.write).into(), (*it.read).into()]
-            }));
-        }
-        rows
-    });
+    let granted = TopicPermissionRow::all(broker, Asked { user: None, vhost: Some(vhost) }).into_iter();
+    let rows = granted.map(|it| vec![it.user, it.exchange, it.write, it.read]).collect();
     Ok(listing(&["user", "exchange", "write", "read"], rows))
 }
 
 /// By vhost and exchange, of one user.
 pub(crate) fn list_user_topic_permissions(broker: &Broker, request: &Request) -> Outcome {
     let [user] = arguments(request)?;
-    let rows = broker.read_metadata(|state| {
-        let granted = state.user(user.as_bytes())?.topic_permissions.iter();
-        Some(
-            granted
-                .map(|((vhost, exchange), it)| {
-                    vec![text(vhost), text(exchange), (*it.write).into(), (*it.read).into()]
-                })
-                .collect(),
-        )
-    });
-    Ok(listing(&["vhost", "exchange", "write", "read"], rows.ok_or_else(|| no_such_user(user))?))
+    check_user(broker, user)?;
+    let granted = TopicPermissionRow::all(broker, Asked { user: Some(user), vhost: None }).into_iter();
+    let rows = granted.map(|it| vec![it.vhost, it.exchange, it.write, it.read]).collect();
+    Ok(listing(&["vhost", "exchange", "write", "read"], rows))
 }
 
 #[cfg(test)]

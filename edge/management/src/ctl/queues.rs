@@ -4,88 +4,71 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker::control::operator::DeleteConditions;
-use broker::{Broker, Condition, Kind, Queue, QueueStats, Refused};
+use broker::{Broker, Kind, Queue, Refused};
 use serde_json::Value;
 
 use crate::ctl::columns::{Column, chosen, rows};
 use crate::ctl::commands::{Outcome, arguments, refused, usage};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
 use crate::resources::connections::pid;
-use crate::resources::members::{self, nodes_of};
+use crate::resources::consumers::ConsumerRow;
+use crate::resources::members::nodes_of;
 use crate::resources::node::NODE_NAME;
-use crate::resources::policies::definition_object;
+use crate::resources::queues::QueueRow;
 use crate::resources::values::{text, typed};
 
-/// Queues asked for their contents before the first answer is awaited.
-const BATCH: usize = 1024;
-
-type Line = (Arc<Queue>, QueueStats);
-
-pub(crate) const QUEUE_COLUMNS: &[Column<Line>] = &[
-    ("name", |(it, _)| text(it.name())),
-    ("vhost", |(it, _)| it.vhost_name().into()),
-    ("durable", |(it, _)| it.is_durable().into()),
-    ("auto_delete", |(it, _)| it.is_auto_delete().into()),
-    ("exclusive", |(it, _)| it.exclusive_owner().is_some().into()),
-    ("owner_pid", |(it, _)| it.exclusive_owner().map(|owner| pid(owner, 0)).unwrap_or_default().into()),
-    ("arguments", |(it, _)| typed(it.arguments().as_table().raw())),
-    ("policy", |(it, _)| it.policies().policy().map(|it| &*it.name).unwrap_or_default().into()),
-    ("operator_policy", |(it, _)| {
-        it.policies().operator_policy().map(|it| &*it.name).unwrap_or_default().into()
+pub(crate) const QUEUE_COLUMNS: &[Column<QueueRow>] = &[
+    ("name", |it| it.name()),
+    ("vhost", |it| it.queue.vhost_name().into()),
+    ("durable", |it| it.queue.is_durable().into()),
+    ("auto_delete", |it| it.queue.is_auto_delete().into()),
+    ("exclusive", |it| it.queue.exclusive_owner().is_some().into()),
+    ("owner_pid", |it| it.queue.exclusive_owner().map(|owner| pid(owner, 0)).unwrap_or_default().into()),
+    ("arguments", |it| typed(it.queue.arguments().as_table().raw())),
+    ("policy", |it| it.policy().unwrap_or_default().into()),
+    ("operator_policy", |it| it.operator_policy().unwrap_or_default().into()),
+    ("effective_policy_definition", |it| it.definition()),
+    ("type", |it| it.queue.queue_kind().name().into()),
+    ("state", |it| it.state().into()),
+    ("messages_ready", |it| it.counts.ready.into()),
+    ("messages_unacknowledged", |it| it.counts.unacked.into()),
+    ("messages", |it| (it.counts.ready + it.counts.unacked).into()),
+    ("messages_persistent", |it| it.counts.persistent.into()),
+    ("message_bytes", |it| (it.counts.ready_bytes + it.counts.unacked_bytes).into()),
+    ("message_bytes_ready", |it| it.counts.ready_bytes.into()),
+    ("message_bytes_unacknowledged", |it| it.counts.unacked_bytes.into()),
+    ("messages_ram", |it| it.counts.in_memory.messages().into()),
+    ("messages_ready_ram", |it| it.counts.in_memory.ready.into()),
+    ("messages_unacknowledged_ram", |it| it.counts.in_memory.unacked.into()),
+    ("message_bytes_ram", |it| it.counts.in_memory.body_bytes.into()),
+    ("message_bytes_persistent", |it| it.counts.persistent_bytes.into()),
+    ("memory", |it| it.counts.memory_bytes.into()),
+    ("disk_bytes", |it| it.disk_bytes().into()),
+    ("disk_live_ratio", |it| {
+        it.live_ratio().map_or("".into(), |part| ((part * 100.0).round() / 100.0).into())
     }),
-    ("effective_policy_definition", |(it, _)| definition_object(&it.policies().definition())),
-    ("type", |(it, _)| it.queue_kind().name().into()),
-    ("state", |(it, _)| state(it).into()),
-    ("messages_ready", |(_, it)| it.ready.into()),
-    ("messages_unacknowledged", |(_, it)| it.unacked.into()),
-    ("messages", |(_, it)| (it.ready + it.unacked).into()),
-    ("messages_persistent", |(_, it)| it.persistent.into()),
-    ("message_bytes", |(_, it)| (it.ready_bytes + it.unacked_bytes).into()),
-    ("message_bytes_ready", |(_, it)| it.ready_bytes.into()),
-    ("message_bytes_unacknowledged", |(_, it)| it.unacked_bytes.into()),
-    ("messages_ram", |(_, it)| it.in_memory.messages().into()),
-    ("messages_ready_ram", |(_, it)| it.in_memory.ready.into()),
-    ("messages_unacknowledged_ram", |(_, it)| it.in_memory.unacked.into()),
-    ("message_bytes_ram", |(_, it)| it.in_memory.body_bytes.into()),
-    ("message_bytes_persistent", |(_, it)| it.persistent_bytes.into()),
-    ("memory", |(_, it)| it.memory_bytes.into()),
-    ("disk_bytes", |(_, it)| it.segment_bytes.into()),
-    ("disk_live_ratio", |(_, it)| live_ratio(it)),
-    ("consumers", |(_, it)| it.consumers.len().into()),
-    ("consumer_utilisation", |(_, it)| capacity(it)),
-    ("consumer_capacity", |(_, it)| capacity(it)),
-    ("head_message_timestamp", |(_, it)| it.head_timestamp_s.map_or("".into(), Value::from)),
-    ("disk_reads", |(_, it)| it.totals.disk_reads.into()),
-    ("disk_writes", |(_, it)| it.totals.disk_writes.into()),
-    ("pid", |(it, _)| pid_of_queue(it).into()),
-    ("leader", |(it, _)| nodes_of(it).leader.into()),
-    ("members", |(it, _)| nodes_of(it).members.into()),
-    ("online", |(it, _)| match it.queue_kind() {
+    ("consumers", |it| it.counts.consumers.into()),
+    ("consumer_utilisation", |it| it.capacity()),
+    ("consumer_capacity", |it| it.capacity()),
+    ("head_message_timestamp", |it| it.counts.head_timestamp_s.map_or("".into(), Value::from)),
+    ("disk_reads", |it| it.counts.totals.disk_reads.into()),
+    ("disk_writes", |it| it.counts.totals.disk_writes.into()),
+    ("pid", |it| pid_of_queue(&it.queue).into()),
+    ("leader", |it| nodes_of(&it.queue).leader.into()),
+    ("members", |it| nodes_of(&it.queue).members.into()),
+    ("online", |it| match it.queue.queue_kind() {
         Kind::Classic => "".into(),
-        Kind::Quorum | Kind::Stream => nodes_of(it).online.into(),
+        Kind::Quorum | Kind::Stream => nodes_of(&it.queue).online.into(),
     }),
     // Warren's own.
-    ("in_sync", |(it, _)| match it.queue_kind() {
-        Kind::Quorum => nodes_of(it).in_sync.into(),
+    ("in_sync", |it| match it.queue.queue_kind() {
+        Kind::Quorum => nodes_of(&it.queue).in_sync.into(),
         Kind::Classic | Kind::Stream => "".into(),
     }),
-    ("exclusive_consumer_pid", |(_, it)| exclusive_pid(it).into()),
-    ("exclusive_consumer_tag", |(_, it)| text(it.exclusive_tag.as_deref().unwrap_or_default())),
-    ("single_active_consumer_tag", |(_, it)| text(it.single_active_tag.as_deref().unwrap_or_default())),
+    ("exclusive_consumer_pid", |it| exclusive_pid(it).into()),
+    ("exclusive_consumer_tag", |it| text(it.exclusive_tag().unwrap_or_default())),
+    ("single_active_consumer_tag", |it| text(it.single_active_tag().unwrap_or_default())),
 ];
-
-/// For which part of the time consumers kept up; a whole 0 when there are none.
-fn capacity(stats: &QueueStats) -> Value {
-    if stats.consumers.is_empty() { 0.into() } else { stats.consumer_capacity.into() }
-}
-
-/// Which part of what a queue has on disk is of messages that are not settled; empty for a queue that has nothing there.
-fn live_ratio(stats: &QueueStats) -> Value {
-    match stats.segment_bytes {
-        0 => "".into(),
-        all => ((stats.live_disk_bytes.min(all) as f64 / all as f64 * 100.0).round() / 100.0).into(),
-    }
-}
 
 /// What stands where RabbitMQ shows the process of a queue: the same as long as the queue has its name.
 fn pid_of_queue(queue: &Queue) -> String {
@@ -94,9 +77,9 @@ fn pid_of_queue(queue: &Queue) -> String {
     format!("<{NODE_NAME}.2.{number}.0>")
 }
 
-fn exclusive_pid(stats: &QueueStats) -> String {
-    let tag = stats.exclusive_tag.as_deref();
-    let holder = stats.consumers.iter().find(|it| tag == Some(&*it.spec.tag));
+fn exclusive_pid(row: &QueueRow) -> String {
+    let (Some(tag), Some(stats)) = (row.exclusive_tag(), &row.stats) else { return String::new() };
+    let holder = stats.consumers.iter().find(|it| *it.spec.tag == *tag);
     holder.map(|it| pid(it.spec.id.connection, it.spec.channel)).unwrap_or_default()
 }
 
@@ -121,29 +104,10 @@ pub(crate) const WITHOUT_CONTENTS: &[&str] = &[
     "in_sync",
 ];
 
-/// RabbitMQ's word (B172).
-fn state(queue: &Queue) -> &'static str {
-    match queue.condition() {
-        Condition::Running if !members::has_leader(queue) => "down",
-        Condition::Running => "running",
-        Condition::Deleted => "stopped",
-        Condition::Crashed => "crashed",
-    }
-}
-
 fn queues_of(broker: &Broker, vhost: &str) -> Vec<Arc<Queue>> {
     let mut all = broker.vhost(vhost).map(|vhost| vhost.queues()).unwrap_or_default();
     all.sort_by(|one, other| one.name().cmp(other.name()));
     all
-}
-
-fn with_contents(queues: &[Arc<Queue>]) -> Vec<Line> {
-    let mut lines = Vec::with_capacity(queues.len());
-    for batch in queues.chunks(BATCH) {
-        let answers = members::stats_of(batch).into_iter().map(Option::unwrap_or_default);
-        lines.extend(batch.iter().cloned().zip(answers));
-    }
-    lines
 }
 
 /// Queues of a vhost by name.
@@ -152,20 +116,20 @@ pub(crate) fn list_queues(broker: &Broker, request: &Request) -> Outcome {
     let offline = request.has("offline") && !request.has("online") && !request.has("local");
     let queues = if offline { Vec::new() } else { queues_of(broker, request.vhost()) };
     if columns.iter().all(|(name, _)| WITHOUT_CONTENTS.contains(name)) {
-        return Ok(rows(&columns, queues.into_iter().map(|queue| (queue, QueueStats::default()))));
+        return Ok(rows(&columns, queues.iter().map(QueueRow::unasked)));
     }
-    Ok(rows(&columns, with_contents(&queues)))
+    Ok(rows(&columns, QueueRow::asked(&queues)))
 }
 
 /// Queues that do not answer within `--queue-timeout` seconds (15), all asked at once.
 pub(crate) fn list_unresponsive_queues(broker: &Broker, request: &Request) -> Outcome {
-    let known: Vec<Column<Line>> =
+    let known: Vec<Column<QueueRow>> =
         QUEUE_COLUMNS.iter().filter(|(name, _)| WITHOUT_CONTENTS.contains(name)).copied().collect();
     let columns = chosen(request, &known, &["name"])?;
     let text = request.options.get("queue-timeout").map_or("15", String::as_str);
     let seconds = text.parse::<u32>().map_err(|_| usage("--queue-timeout is a number of seconds"))?;
     let silent = unresponsive(queues_of(broker, request.vhost()), Duration::from_secs(seconds.into()));
-    Ok(rows(&columns, silent.into_iter().map(|queue| (queue, QueueStats::default()))))
+    Ok(rows(&columns, silent.iter().map(QueueRow::unasked)))
 }
 
 /// Those that do not answer in time. Only on a thread that may block.
@@ -183,42 +147,16 @@ pub(crate) fn unresponsive(queues: Vec<Arc<Queue>>, within: Duration) -> Vec<Arc
     })
 }
 
-/// A consumer of a queue.
-pub(crate) struct Consumer {
-    queue: Arc<Queue>,
-    stats: Arc<QueueStats>,
-    at: usize,
-}
-
-impl Consumer {
-    fn spec(&self) -> &broker::ConsumerSpec {
-        &self.stats.consumers[self.at].spec
-    }
-
-    fn is_active(&self) -> bool {
-        self.stats.consumers[self.at].active
-    }
-
-    /// `up`, or with a single active consumer which of the two it is (B134).
-    fn activity(&self) -> &'static str {
-        match (&self.stats.single_active_tag, self.is_active()) {
-            (None, true) => "up",
-            (Some(_), true) => "single_active",
-            (_, false) => "waiting",
-        }
-    }
-}
-
-pub(crate) const CONSUMER_COLUMNS: &[Column<Consumer>] = &[
+pub(crate) const CONSUMER_COLUMNS: &[Column<ConsumerRow>] = &[
     ("queue_name", |it| text(it.queue.name())),
-    ("channel_pid", |it| pid(it.spec().id.connection, it.spec().channel).into()),
-    ("consumer_tag", |it| text(&it.spec().tag)),
-    ("ack_required", |it| it.spec().ack_required.into()),
-    ("prefetch_count", |it| it.spec().prefetch.into()),
-    ("active", |it| it.is_active().into()),
+    ("channel_pid", |it| pid(it.spec.id.connection, it.spec.channel).into()),
+    ("consumer_tag", |it| text(&it.spec.tag)),
+    ("ack_required", |it| it.spec.ack_required.into()),
+    ("prefetch_count", |it| it.spec.prefetch.into()),
+    ("active", |it| it.is_active.into()),
     ("activity_status", |it| it.activity().into()),
-    ("exclusive", |it| it.spec().exclusive.into()),
-    ("arguments", |it| typed(&it.spec().arguments)),
+    ("exclusive", |it| it.spec.exclusive.into()),
+    ("arguments", |it| typed(&it.spec.arguments)),
 ];
 
 pub(crate) const CONSUMER_DEFAULTS: &[&str] =
@@ -227,12 +165,7 @@ pub(crate) const CONSUMER_DEFAULTS: &[&str] =
 /// Consumers of all queues of a vhost.
 pub(crate) fn list_consumers(broker: &Broker, request: &Request) -> Outcome {
     let columns = chosen(request, CONSUMER_COLUMNS, CONSUMER_DEFAULTS)?;
-    let lines = with_contents(&queues_of(broker, request.vhost()));
-    let consumers = lines.into_iter().flat_map(|(queue, stats)| {
-        let stats = Arc::new(stats);
-        (0..stats.consumers.len()).map(move |at| Consumer { queue: queue.clone(), stats: stats.clone(), at })
-    });
-    Ok(rows(&columns, consumers))
+    Ok(rows(&columns, ConsumerRow::of_queues(&queues_of(broker, request.vhost()))))
 }
 
 fn find(broker: &Broker, vhost: &str, queue: &str) -> Option<Arc<Queue>> {

@@ -3,28 +3,29 @@
 use std::sync::Arc;
 
 use broker::Broker;
-use broker::policies::VhostPolicies;
-use metadata::{Binding, Destination, ExchangeRecord, QueueRecord};
+use metadata::ExchangeRecord;
 
 use crate::ctl::columns::{Column, chosen, rows};
 use crate::ctl::commands::Outcome;
 use crate::ctl::delayed;
 use crate::ctl::protocol::Request;
+use crate::resources::bindings::BindingRow;
+use crate::resources::exchanges::ExchangeRow;
 use crate::resources::values::{text, typed};
 
-/// An exchange, the policies of its vhost, and how many messages wait in it, if it delays any and that was asked for.
-type ExchangeLine = (Arc<ExchangeRecord>, Arc<VhostPolicies>, Option<u64>);
+/// An exchange, and how many messages wait in it, if it delays any and that was asked for.
+type ExchangeLine = (ExchangeRow, Option<u64>);
 
 pub(crate) const EXCHANGE_COLUMNS: &[Column<ExchangeLine>] = &[
-    ("name", |it| text(&it.0.name)),
-    ("type", |it| (*it.0.kind).into()),
-    ("durable", |it| it.0.durable.into()),
-    ("auto_delete", |it| it.0.auto_delete.into()),
-    ("internal", |it| it.0.internal.into()),
-    ("arguments", |it| typed(it.0.arguments.raw())),
-    ("policy", |it| it.1.of_exchange(&it.0.name).policy().map(|it| &*it.name).unwrap_or_default().into()),
+    ("name", |(it, _)| it.name()),
+    ("type", |(it, _)| it.kind()),
+    ("durable", |(it, _)| it.record.durable.into()),
+    ("auto_delete", |(it, _)| it.record.auto_delete.into()),
+    ("internal", |(it, _)| it.record.internal.into()),
+    ("arguments", |(it, _)| typed(it.record.arguments.raw())),
+    ("policy", |(it, _)| it.policy().unwrap_or_default().into()),
     ("user_who_performed_action", |_| "".into()),
-    ("messages_delayed", |it| it.2.map_or_else(|| "".into(), Into::into)),
+    ("messages_delayed", |(_, delayed)| delayed.map_or_else(|| "".into(), Into::into)),
 ];
 
 /// Exchanges of a vhost by name, the default one first.
@@ -39,58 +40,13 @@ pub(crate) fn list_exchanges(broker: &Broker, request: &Request) -> Outcome {
         let store = delayed::store(broker, request.vhost(), &exchange.name).filter(|_| counts)?;
         Some(store.stats().wait().unacked)
     };
-    let policies = broker.vhost(request.vhost()).map(|vhost| vhost.policies()).unwrap_or_default();
-    let line = |exchange: Arc<ExchangeRecord>| (exchange.clone(), policies.clone(), waiting(&exchange));
-    Ok(rows(&columns, all.into_iter().map(line)))
+    let vhost = broker.vhost(request.vhost());
+    let line =
+        |exchange: &Arc<ExchangeRecord>| (ExchangeRow::of(exchange, vhost.as_deref()), waiting(exchange));
+    Ok(rows(&columns, all.iter().map(line)))
 }
 
-/// A binding, or the implicit one of the default exchange to a queue (B86).
-pub(crate) enum Line {
-    Implicit(Arc<QueueRecord>),
-    Explicit(Arc<Binding>),
-}
-
-impl Line {
-    fn source(&self) -> &[u8] {
-        match self {
-            Line::Implicit(_) => b"",
-            Line::Explicit(binding) => &binding.source.name,
-        }
-    }
-
-    fn destination(&self) -> (&[u8], &'static str) {
-        match self {
-            Line::Implicit(queue) => (&queue.name, "queue"),
-            Line::Explicit(binding) => match &binding.destination {
-                Destination::Queue(queue) => (&queue.name, "queue"),
-                Destination::Exchange(exchange) => (&exchange.name, "exchange"),
-            },
-        }
-    }
-
-    fn key(&self) -> &[u8] {
-        match self {
-            Line::Implicit(queue) => &queue.name,
-            Line::Explicit(binding) => &binding.key,
-        }
-    }
-
-    fn vhost(&self) -> &[u8] {
-        match self {
-            Line::Implicit(queue) => &queue.vhost,
-            Line::Explicit(binding) => &binding.source.vhost,
-        }
-    }
-
-    fn arguments(&self) -> &[u8] {
-        match self {
-            Line::Implicit(_) => &[],
-            Line::Explicit(binding) => binding.arguments.raw(),
-        }
-    }
-}
-
-pub(crate) const BINDING_COLUMNS: &[Column<Line>] = &[
+pub(crate) const BINDING_COLUMNS: &[Column<BindingRow>] = &[
     ("source_name", |it| text(it.source())),
     ("source_kind", |_| "exchange".into()),
     ("destination_name", |it| text(it.destination().0)),
@@ -106,10 +62,6 @@ pub(crate) const BINDING_DEFAULTS: &[&str] =
 /// Bindings of a vhost, the implicit ones first.
 pub(crate) fn list_bindings(broker: &Broker, request: &Request) -> Outcome {
     let columns = chosen(request, BINDING_COLUMNS, BINDING_DEFAULTS)?;
-    let lines: Vec<Line> = broker.read_metadata(|state| {
-        let Some(vhost) = state.vhost(request.vhost().as_bytes()) else { return Vec::new() };
-        let implicit = vhost.queues().into_iter().map(|queue| Line::Implicit(queue.clone()));
-        implicit.chain(vhost.bindings().into_iter().map(|it| Line::Explicit(it.clone()))).collect()
-    });
-    Ok(rows(&columns, lines))
+    let bindings = broker.read_metadata(|state| state.vhost(request.vhost().as_bytes()).map(BindingRow::all));
+    Ok(rows(&columns, bindings.unwrap_or_default()))
 }

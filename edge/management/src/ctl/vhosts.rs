@@ -3,12 +3,12 @@
 use broker::control::users::new_vhost_metadata;
 use broker::{Broker, Refused, Tracing};
 use metadata::VhostMetadata;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::ctl::columns::{Column, chosen, rows};
 use crate::ctl::commands::{Outcome, arguments, settle, settled, usage};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
-use crate::resources::values::text;
+use crate::resources::vhosts::{VhostRow, metadata_object};
 
 fn no_such_vhost(vhost: &str) -> Failure {
     Failure::new(Exit::DATA, format!("Virtual host '{vhost}' does not exist"))
@@ -137,41 +137,13 @@ pub(crate) fn disable_deletion_protection(broker: &Broker, request: &Request) ->
     edit(broker, vhost, |metadata| metadata.protected_from_deletion = false)
 }
 
-pub(crate) struct Line {
-    name: Value,
-    is_traced: bool,
-    metadata: VhostMetadata,
-}
-
-fn tags(metadata: &VhostMetadata) -> Value {
-    metadata.tags.iter().map(|tag| &**tag).collect()
-}
-
-fn queue_type(metadata: &VhostMetadata) -> Value {
-    metadata.default_queue_type.as_deref().map_or(Value::Null, Value::from)
-}
-
-/// As an object with RabbitMQ's keys.
-pub(crate) fn metadata_object(metadata: &VhostMetadata) -> Value {
-    let mut object = Map::new();
-    object.insert("description".into(), (*metadata.description).into());
-    object.insert("tags".into(), tags(metadata));
-    if metadata.default_queue_type.is_some() {
-        object.insert("default_queue_type".into(), queue_type(metadata));
-    }
-    if metadata.protected_from_deletion {
-        object.insert("protected_from_deletion".into(), true.into());
-    }
-    Value::Object(object)
-}
-
-pub(crate) const COLUMNS: &[Column<Line>] = &[
+pub(crate) const COLUMNS: &[Column<VhostRow>] = &[
     ("name", |it| it.name.clone()),
     ("tracing", |it| it.is_traced.into()),
     ("cluster_state", |_| "running".into()),
     ("description", |it| (*it.metadata.description).into()),
-    ("tags", |it| tags(&it.metadata)),
-    ("default_queue_type", |it| queue_type(&it.metadata)),
+    ("tags", |it| it.tags()),
+    ("default_queue_type", |it| it.default_queue_type().map_or(Value::Null, Value::from)),
     ("protected_from_deletion", |it| it.metadata.protected_from_deletion.into()),
     ("metadata", |it| metadata_object(&it.metadata)),
 ];
@@ -179,13 +151,5 @@ pub(crate) const COLUMNS: &[Column<Line>] = &[
 /// All vhosts by name.
 pub(crate) fn list_vhosts(broker: &Broker, request: &Request) -> Outcome {
     let columns = chosen(request, COLUMNS, &["name"])?;
-    let lines: Vec<Line> = broker.read_metadata(|state| {
-        let line = |vhost: &metadata::Vhost| {
-            let name = text(vhost.name());
-            let is_traced = broker.tracing(&String::from_utf8_lossy(vhost.name())) == Tracing::On;
-            Line { name, is_traced, metadata: vhost.metadata().clone() }
-        };
-        state.vhosts().map(line).collect()
-    });
-    Ok(rows(&columns, lines))
+    Ok(rows(&columns, VhostRow::all(broker)))
 }

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 
 use crate::ctl::commands::{Outcome, arguments, usage};
 use crate::ctl::protocol::{Answer, DEFINITIONS_BYTES_MAX, Exit, Failure, Request, Rows};
-use crate::ctl::vhosts::metadata_object;
 use crate::definitions::imports::{Importer, Row, Scope, Unsupported, import};
 use crate::resources::limits::shown;
 use crate::resources::parameters::{LIMITS, OWN, VHOST_LIMITS};
 use crate::resources::policies::{OPERATOR_POLICY, definition_object};
 use crate::resources::values::{table, text};
+use crate::resources::vhosts::metadata_object;
 
 /// The version of RabbitMQ whose shape of definitions this is.
 const RABBITMQ_VERSION: &str = "4.3.0";

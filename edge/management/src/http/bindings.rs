@@ -1,12 +1,11 @@
 //! Bindings: listed in all ways, shown, made, removed. Knows how RabbitMQ names a binding in a path.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use broker::{BindRequest, Call as BrokerCall, DestinationName as To};
-use metadata::{Binding, Destination, DestinationName, Name, QueueRecord, VhostName};
+use metadata::{DestinationName, Name};
 use serde_json::{Value, json};
 
 use super::auth::Access;
@@ -17,6 +16,7 @@ use super::problem::Problem;
 use super::query::{quote_plus, unquote_plus};
 use super::reply::{Answer, Reply};
 use super::route::{Method, Route, route};
+use crate::resources::bindings::BindingRow;
 use crate::resources::values::{self, raw_table, table};
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -52,45 +52,17 @@ pub(crate) const ROUTES: &[Route] = &[
     ),
 ];
 
-/// A binding, or the implicit one of the default exchange to a queue (B86).
-pub(crate) enum Line {
-    Implicit(VhostName, Arc<QueueRecord>),
-    Explicit(Arc<Binding>),
-}
-
-impl Line {
-    fn destination(&self) -> (&[u8], &'static str) {
-        match self {
-            Line::Implicit(_, queue) => (&queue.name, "queue"),
-            Line::Explicit(binding) => match &binding.destination {
-                Destination::Queue(queue) => (&queue.name, "queue"),
-                Destination::Exchange(exchange) => (&exchange.name, "exchange"),
-            },
-        }
-    }
-
-    fn parts(&self) -> (&[u8], &[u8], &[u8], &[u8]) {
-        match self {
-            Line::Implicit(vhost, queue) => (vhost, b"", &queue.name, &[]),
-            Line::Explicit(binding) => {
-                (&binding.source.vhost, &binding.source.name, &binding.key, binding.arguments.raw())
-            }
-        }
-    }
-
-    fn object(&self) -> Value {
-        let (vhost, source, key, arguments) = self.parts();
-        let (destination, kind) = self.destination();
-        json!({
-            "source": values::text(source),
-            "vhost": values::text(vhost),
-            "destination": values::text(destination),
-            "destination_type": kind,
-            "routing_key": values::text(key),
-            "arguments": table(arguments),
-            "properties_key": properties_key(key, arguments),
-        })
-    }
+fn binding_object(binding: &BindingRow) -> Value {
+    let (destination, kind) = binding.destination();
+    json!({
+        "source": values::text(binding.source()),
+        "vhost": values::text(binding.vhost()),
+        "destination": values::text(destination),
+        "destination_type": kind,
+        "routing_key": values::text(binding.key()),
+        "arguments": table(binding.arguments()),
+        "properties_key": properties_key(binding.key(), binding.arguments()),
+    })
 }
 
 /// How a binding is named between its ends: `~` without key and arguments, else the quoted key, and a hash of the
@@ -113,17 +85,17 @@ fn arguments_hash(arguments: &[u8]) -> String {
 }
 
 /// Whether a part of a path names a binding.
-fn is_named(line: &Line, props: &str) -> bool {
-    let (_, _, key, arguments) = line.parts();
+fn is_named(line: &BindingRow, props: &str) -> bool {
+    let (key, arguments) = (line.key(), line.arguments());
     let (quoted, hash) = props.split_once('~').unwrap_or((props, ""));
     let same_arguments =
         if arguments.is_empty() { hash.is_empty() } else { hash == arguments_hash(arguments) };
     same_arguments && unquote_plus(quoted).as_bytes() == key
 }
 
-fn answer(call: &Call, lines: Vec<Line>) -> Answer {
-    let render = |lines: &[Line], _: &Wanted| lines.iter().map(Line::object).collect();
-    let name = |line: &Line| Cow::Owned(super::shapes::lossy(line.destination().0).into_owned());
+fn answer(call: &Call, lines: Vec<BindingRow>) -> Answer {
+    let render = |lines: &[BindingRow], _: &Wanted| lines.iter().map(binding_object).collect();
+    let name = |line: &BindingRow| Cow::Owned(super::shapes::lossy(line.destination().0).into_owned());
     listing::whole(call, Listing::new(lines, name, render))
 }
 
@@ -134,57 +106,34 @@ fn read<T>(call: &Call, vhost: &str, read: impl FnOnce(&metadata::Vhost) -> T) -
 }
 
 /// Reads bindings of the vhost in the path; a vhost that does not exist has none, and neither has what is not in it (as with RabbitMQ).
-fn read_if_any(call: &Call, lines: impl FnOnce(&metadata::Vhost) -> Vec<Line>) -> Vec<Line> {
+fn read_if_any(call: &Call, lines: impl FnOnce(&metadata::Vhost) -> Vec<BindingRow>) -> Vec<BindingRow> {
     read(call, call.part("vhost"), lines).unwrap_or_default()
 }
 
 fn list(call: &Call) -> Answer {
     let mut lines = Vec::new();
     for vhost in call.vhosts()? {
-        lines.extend(read(call, vhost.name(), |vhost| {
-            let implicit = vhost.queues().into_iter();
-            let implicit = implicit.map(|queue| Line::Implicit(vhost.name().clone(), queue.clone()));
-            let explicit = vhost.bindings().into_iter().cloned().map(Line::Explicit);
-            implicit.chain(explicit).collect::<Vec<_>>()
-        })?);
+        lines.extend(read(call, vhost.name(), BindingRow::all)?);
     }
     answer(call, lines)
-}
-
-fn bindings_to(vhost: &metadata::Vhost, destination: &DestinationName) -> Vec<Line> {
-    let implicit = match destination {
-        DestinationName::Queue(name) => vhost.queue(name),
-        DestinationName::Exchange(_) => None,
-    };
-    let implicit = implicit.map(|queue| Line::Implicit(vhost.name().clone(), queue.clone()));
-    let explicit = vhost.bindings_to(destination).into_iter().cloned().map(Line::Explicit);
-    implicit.into_iter().chain(explicit).collect()
 }
 
 /// `/api/queues/VHOST/NAME/bindings`
 pub(crate) fn of_queue(call: &Call) -> Answer {
     let destination = DestinationName::Queue(call.part("name").as_bytes().into());
-    answer(call, read_if_any(call, |vhost| bindings_to(vhost, &destination)))
+    answer(call, read_if_any(call, |vhost| BindingRow::to(vhost, &destination)))
 }
 
 /// `/api/exchanges/VHOST/NAME/bindings/source`
 pub(crate) fn from_exchange(call: &Call) -> Answer {
     let name = exchanges::name_of(call).as_bytes();
-    answer(call, read_if_any(call, |vhost| bindings_from(vhost, name)))
-}
-
-fn bindings_from(vhost: &metadata::Vhost, name: &[u8]) -> Vec<Line> {
-    if name.is_empty() {
-        let queues = vhost.queues().into_iter();
-        return queues.map(|queue| Line::Implicit(vhost.name().clone(), queue.clone())).collect();
-    }
-    vhost.bindings_from(name).into_iter().cloned().map(Line::Explicit).collect()
+    answer(call, read_if_any(call, |vhost| BindingRow::from(vhost, name)))
 }
 
 /// `/api/exchanges/VHOST/NAME/bindings/destination`
 pub(crate) fn to_exchange(call: &Call) -> Answer {
     let destination = DestinationName::Exchange(exchanges::name_of(call).as_bytes().into());
-    answer(call, read_if_any(call, |vhost| bindings_to(vhost, &destination)))
+    answer(call, read_if_any(call, |vhost| BindingRow::to(vhost, &destination)))
 }
 
 /// The two ends that a path names.
@@ -208,9 +157,9 @@ impl Ends {
     }
 
     /// Bindings between them.
-    fn lines(&self, call: &Call) -> Vec<Line> {
-        let mut lines = read_if_any(call, |vhost| bindings_to(vhost, &self.destination));
-        lines.retain(|line| line.parts().1 == &*self.source);
+    fn lines(&self, call: &Call) -> Vec<BindingRow> {
+        let mut lines = read_if_any(call, |vhost| BindingRow::to(vhost, &self.destination));
+        lines.retain(|line| line.source() == &*self.source);
         lines
     }
 
@@ -228,7 +177,7 @@ fn between(call: &Call) -> Answer {
     answer(call, Ends::of(call)?.lines(call))
 }
 
-fn named(call: &Call) -> Result<(Ends, Line), Problem> {
+fn named(call: &Call) -> Result<(Ends, BindingRow), Problem> {
     let ends = Ends::of(call)?;
     let props = call.part("props");
     let found = ends.lines(call).into_iter().find(|line| is_named(line, props));
@@ -236,7 +185,7 @@ fn named(call: &Call) -> Result<(Ends, Line), Problem> {
 }
 
 fn show(call: &Call) -> Answer {
-    listing::one(call, named(call)?.1.object())
+    listing::one(call, binding_object(&named(call)?.1))
 }
 
 fn bind(call: &Call) -> Answer {
@@ -251,17 +200,10 @@ fn bind(call: &Call) -> Answer {
     let request = ends.request(key.as_bytes(), &arguments);
     call.broker().bind(&principal, request).and_then(BrokerCall::wait)?;
     // Arguments are kept in an order of their own: the name is that of the binding as it is now.
-    let made = ends.lines(call).into_iter().find(|line| {
-        let (_, _, known, kept) = line.parts();
-        known == key.as_bytes() && table(kept) == table(&arguments)
-    });
-    let props = made.map_or_else(
-        || "~".to_owned(),
-        |line| {
-            let (_, _, key, arguments) = line.parts();
-            properties_key(key, arguments)
-        },
-    );
+    let is_made =
+        |line: &BindingRow| line.key() == key.as_bytes() && table(line.arguments()) == table(&arguments);
+    let made = ends.lines(call).into_iter().find(is_made);
+    let props = made.map_or_else(|| "~".to_owned(), |line| properties_key(line.key(), line.arguments()));
     let location = format!("{}/{}", quote_part(call.part("destination")), quote_part(&props));
     Ok(Reply::Created(Some(location)))
 }
@@ -274,8 +216,8 @@ fn quote_part(text: &str) -> String {
 fn unbind(call: &Call) -> Answer {
     let (ends, line) = named(call)?;
     let principal = call.principal()?;
-    let (_, _, key, arguments) = line.parts();
-    call.broker().unbind(&principal, ends.request(key, arguments)).and_then(BrokerCall::wait)?;
+    let request = ends.request(line.key(), line.arguments());
+    call.broker().unbind(&principal, request).and_then(BrokerCall::wait)?;
     Ok(Reply::NoContent)
 }
 

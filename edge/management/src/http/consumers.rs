@@ -14,6 +14,7 @@ use super::problem::Problem;
 use super::reply::Answer;
 use super::route::{Method, Route, route};
 use super::shapes;
+use crate::resources::consumers::ConsumerRow;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/consumers", Access::Management, "Consumers of all queues.", list),
@@ -25,9 +26,6 @@ pub(crate) const ROUTES: &[Route] = &[
         list,
     ),
 ];
-
-/// Queues asked for their consumers before the first answer is awaited.
-const BATCH: usize = 1024;
 
 /// Whose consumers somebody may see, and in which vhosts those are.
 enum Seen {
@@ -53,40 +51,24 @@ fn list(call: &Call) -> Answer {
         Seen::All(vhosts) => (None, vhosts),
         Seen::Own(connections, vhosts) => (Some(connections), vhosts),
     };
-    let is_seen = |id: ConnectionId| own.as_ref().is_none_or(|own| own.contains(&id));
+    let is_seen = |row: &ConsumerRow| own.as_ref().is_none_or(|own| own.contains(&row.spec.id.connection));
     let mut consumers = Vec::new();
     for vhost in vhosts {
         let mut queues = vhost.queues();
         queues.sort_by(|one, other| one.name().cmp(other.name()));
-        consumers.extend(of_queues(call, &queues, is_seen));
+        consumers.extend(objects(call, &queues, is_seen));
     }
     listing::of_values(call, consumers)
 }
 
-fn of_queues(call: &Call, queues: &[Arc<Queue>], is_seen: impl Fn(ConnectionId) -> bool) -> Vec<Value> {
-    let mut consumers = Vec::new();
-    for batch in queues.chunks(BATCH) {
-        let asked: Vec<_> = batch.iter().map(|queue| (queue, queue.stats())).collect();
-        for (queue, stats) in asked {
-            let mut stats = stats.wait();
-            stats.consumers.retain(|it| is_seen(it.spec.id.connection));
-            consumers.extend(shapes::consumers(call, queue, &stats));
-        }
-    }
-    consumers
+fn objects(call: &Call, queues: &[Arc<Queue>], is_wanted: impl Fn(&ConsumerRow) -> bool) -> Vec<Value> {
+    let rows = ConsumerRow::of_queues(queues).filter(is_wanted);
+    rows.map(|row| shapes::consumer_object(call, &row)).collect()
 }
 
-/// Those of one channel.
+/// Consumers of one channel.
 pub(crate) fn of_channel(call: &Call, vhost: &str, connection: ConnectionId, number: u16) -> Vec<Value> {
     let Some(vhost) = call.broker().vhost(vhost) else { return Vec::new() };
-    let mut found = Vec::new();
-    for batch in vhost.queues().chunks(BATCH) {
-        let asked: Vec<_> = batch.iter().map(|queue| (queue, queue.stats())).collect();
-        for (queue, stats) in asked {
-            let mut stats = stats.wait();
-            stats.consumers.retain(|it| it.spec.id.connection == connection && it.spec.channel == number);
-            found.extend(shapes::consumers(call, queue, &stats));
-        }
-    }
-    found
+    let is_its = |row: &ConsumerRow| row.spec.id.connection == connection && row.spec.channel == number;
+    objects(call, &vhost.queues(), is_its)
 }

@@ -17,6 +17,7 @@ use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
 use super::route::{BodySize, Method, Route, route};
 use super::shapes::{lossy, object};
+use crate::resources::exchanges::ExchangeRow;
 use crate::resources::values::{self, raw_table, table};
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -106,24 +107,21 @@ fn list(call: &Call) -> Answer {
     listing::answer(call, Listing::new(all, name, render))
 }
 
-fn exchange_object(app: &super::app::Inner, exchange: &ExchangeRecord, ranges: Ranges) -> Value {
+fn exchange_object(app: &super::app::Inner, exchange: &Arc<ExchangeRecord>, ranges: Ranges) -> Value {
+    let vhost = app.broker.vhost(&lossy(&exchange.vhost));
+    let row = ExchangeRow::of(exchange, vhost.as_deref());
     let mut json = object(json!({
-        "name": values::text(&exchange.name),
+        "name": row.name(),
         "vhost": values::text(&exchange.vhost),
-        "type": *exchange.kind,
+        "type": row.kind(),
         "durable": exchange.durable,
         "auto_delete": exchange.auto_delete,
         "internal": exchange.internal,
         "arguments": table(exchange.arguments.raw()),
         "user_who_performed_action": exchange.declared_by.as_deref().map_or_else(|| "rmq-internal".into(), values::text),
     }));
-    let vhost = app.broker.vhost(&lossy(&exchange.vhost));
-    if let Some(vhost) = &vhost {
-        let policies = vhost.policies().of_exchange(&exchange.name);
-        let names = [("policy", policies.policy()), ("operator_policy", policies.operator_policy())];
-        for (key, policy) in names {
-            policy.map(|policy| json.insert(key.into(), (*policy.name).into()));
-        }
+    for (key, policy) in [("policy", row.policy()), ("operator_policy", row.operator_policy())] {
+        policy.map(|policy| json.insert(key.into(), policy.into()));
     }
     if let Some(running) = vhost.and_then(|vhost| vhost.exchange(&exchange.name)) {
         rates::add_exchange(app, &mut json, running.id, &running.passed.now(), ranges);
@@ -132,7 +130,7 @@ fn exchange_object(app: &super::app::Inner, exchange: &ExchangeRecord, ranges: R
 }
 
 fn show(call: &Call) -> Answer {
-    let mut json = exchange_object(&call.app, &*find(call)?, Ranges::of(call));
+    let mut json = exchange_object(&call.app, &find(call)?, Ranges::of(call));
     json["incoming"] = json!([]);
     json["outgoing"] = json!([]);
     listing::one(call, json)

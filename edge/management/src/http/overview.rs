@@ -14,6 +14,7 @@ use super::route::{Method, Route, route};
 use crate::resources::alarms;
 use crate::resources::node::NODE_NAME;
 use crate::resources::parameters;
+use crate::resources::users::Asked;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(
@@ -174,7 +175,8 @@ fn whoami(call: &Call) -> Answer {
     let mut json = who(call);
     // Warren's own: pages then offer only what will not be refused. Anything but this list is for administrators.
     if call.flag("permissions") {
-        json["permissions"] = permissions::granted(call.broker(), None, Some(&call.user.name)).into();
+        let own = Asked { user: Some(&call.user.name), vhost: None };
+        json["permissions"] = permissions::granted(call.broker(), own).into();
     }
     Ok(Reply::Json(json))
 }

@@ -14,7 +14,7 @@ use super::problem::Problem;
 use super::problem::durable;
 use super::reply::{Answer, Reply, put};
 use super::route::{Method, Route, route};
-use crate::resources::values;
+use crate::resources::users::{Asked, PermissionRow, TopicPermissionRow};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/permissions", Access::Administrator, "All permissions.", list),
@@ -129,54 +129,40 @@ fn is_there(call: &Call, state: &State) -> bool {
         && call.part_if("user").is_none_or(|user| state.user(user.as_bytes()).is_some())
 }
 
-/// Those that the path asks for.
+/// The permissions that the path asks for.
 fn asked(call: &Call) -> Vec<Value> {
-    granted(call.broker(), call.part_if("vhost"), call.part_if("user"))
+    granted(call.broker(), in_path(call))
 }
 
-/// Those of a user or of all, in a virtual host or in all.
-pub(super) fn granted(broker: &Broker, vhost: Option<&str>, user: Option<&str>) -> Vec<Value> {
-    let mut found = Vec::new();
-    broker.read_metadata(|state| {
-        for (name, record) in
-            state.users().filter(|(name, _)| user.is_none_or(|it| it.as_bytes() == &***name))
-        {
-            let here = record.permissions.iter();
-            for (of, it) in here.filter(|(of, _)| vhost.is_none_or(|it| it.as_bytes() == &***of)) {
-                found.push(json!({
-                    "user": values::text(name),
-                    "vhost": values::text(of),
-                    "configure": *it.configure,
-                    "write": *it.write,
-                    "read": *it.read,
-                }));
-            }
-        }
-    });
-    found
+/// Whose permissions the path asks for. An exchange in it says only what a DELETE takes, as in RabbitMQ.
+fn in_path(call: &Call) -> Asked<'_> {
+    Asked { user: call.part_if("user"), vhost: call.part_if("vhost") }
 }
 
-/// Those that the path asks for. An exchange in it says only what a DELETE takes, as in RabbitMQ.
+pub(super) fn granted(broker: &Broker, asked: Asked<'_>) -> Vec<Value> {
+    let object = |it: PermissionRow| {
+        json!({
+            "user": it.user,
+            "vhost": it.vhost,
+            "configure": it.configure,
+            "write": it.write,
+            "read": it.read,
+        })
+    };
+    PermissionRow::all(broker, asked).into_iter().map(object).collect()
+}
+
 fn topics(call: &Call) -> Vec<Value> {
-    let (vhost, user) = (call.part_if("vhost"), call.part_if("user"));
-    let mut found = Vec::new();
-    call.broker().read_metadata(|state| {
-        for (name, record) in
-            state.users().filter(|(name, _)| user.is_none_or(|it| it.as_bytes() == &***name))
-        {
-            let here = record.topic_permissions.iter();
-            for ((of, on), it) in here.filter(|((of, _), _)| vhost.is_none_or(|it| it.as_bytes() == &**of)) {
-                found.push(json!({
-                    "user": values::text(name),
-                    "vhost": values::text(of),
-                    "exchange": values::text(on),
-                    "write": *it.write,
-                    "read": *it.read,
-                }));
-            }
-        }
-    });
-    found
+    let object = |it: TopicPermissionRow| {
+        json!({
+            "user": it.user,
+            "vhost": it.vhost,
+            "exchange": it.exchange,
+            "write": it.write,
+            "read": it.read,
+        })
+    };
+    TopicPermissionRow::all(call.broker(), in_path(call)).into_iter().map(object).collect()
 }
 
 fn list(call: &Call) -> Answer {

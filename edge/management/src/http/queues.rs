@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use broker::{Condition, Kind, Queue, QueueDeclare, QueueGlance, QueueStats, QueueTotals};
+use broker::{Kind, Queue, QueueDeclare, QueueGlance, QueueStats, QueueTotals};
 use serde_json::{Map, Value, json};
 
 use super::auth::Access;
@@ -15,9 +15,10 @@ use super::problem::Problem;
 use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
 use super::route::{Method, Route, route};
-use super::shapes::{add_idle_since, connection, connection_details, consumers, lossy, object};
+use super::shapes::{add_idle_since, connection, connection_details, consumer_object, lossy, object};
+use crate::resources::consumers::ConsumerRow;
 use crate::resources::members;
-use crate::resources::policies::definition_object;
+use crate::resources::queues::{QueueRow, state};
 use crate::resources::values::{raw_table, table, text};
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -121,33 +122,6 @@ const KNOWN: &[&str] = &[
     "vhost",
 ];
 
-/// A glance at the queue; for a queue of another node, the answer of that node.
-fn glances(queues: &[Arc<Queue>]) -> Vec<QueueGlance> {
-    let asked: Vec<_> = queues.iter().map(|queue| queue.is_elsewhere().then(|| queue.stats())).collect();
-    let each = queues.iter().zip(asked);
-    each.map(|(queue, asked)| asked.map_or_else(|| queue.glance(), |stats| glance_of(&stats.wait())))
-        .collect()
-}
-
-fn glance_of(stats: &QueueStats) -> QueueGlance {
-    QueueGlance {
-        ready: stats.ready,
-        unacked: stats.unacked,
-        ready_bytes: stats.ready_bytes,
-        unacked_bytes: stats.unacked_bytes,
-        persistent: stats.persistent,
-        persistent_bytes: stats.persistent_bytes,
-        in_memory: stats.in_memory,
-        memory_bytes: stats.memory_bytes,
-        disk_bytes: stats.disk_bytes,
-        live_disk_bytes: stats.live_disk_bytes,
-        head_timestamp_s: stats.head_timestamp_s,
-        consumers: u32::try_from(stats.consumers.len()).unwrap_or(u32::MAX),
-        totals: stats.totals,
-        consumer_capacity: stats.consumer_capacity,
-    }
-}
-
 fn list(call: &Call) -> Answer {
     answer(call, Details::Some, None)
 }
@@ -216,41 +190,32 @@ fn render(
     ranges: Ranges,
 ) -> Vec<Value> {
     let asks = wanted.beyond(KNOWN) && details != (Details::None { totals: false });
-    let glances = if asks { glances(queues) } else { Vec::new() };
-    let each = queues.iter().enumerate().map(|(nth, queue)| {
-        let mut json = known(app, queue, details);
-        if let Some(glance) = glances.get(nth) {
-            add_contents(app, &mut json, (queue, glance), details, wanted, ranges);
-        }
-        if asks && details == Details::All {
-            add_tags_and_disk(&mut json, queue, &queue.stats().wait());
+    let rows = match details {
+        _ if !asks => queues.iter().map(QueueRow::unasked).collect(),
+        Details::All => QueueRow::asked(queues),
+        Details::Some | Details::None { .. } => QueueRow::glanced(queues),
+    };
+    let each = rows.iter().map(|row| {
+        let mut json = known(app, row, details);
+        if asks {
+            add_contents(app, &mut json, row, details, wanted, ranges);
         }
         Value::Object(json)
     });
     each.collect()
 }
 
-/// RabbitMQ's word (B172).
-fn state(queue: &Queue) -> &'static str {
-    match queue.condition() {
-        Condition::Running if !members::has_leader(queue) => "down",
-        Condition::Running => "running",
-        Condition::Deleted => "stopped",
-        Condition::Crashed => "crashed",
-    }
-}
-
-fn known(app: &super::app::Inner, queue: &Queue, details: Details) -> Map<String, Value> {
+fn known(app: &super::app::Inner, row: &QueueRow, details: Details) -> Map<String, Value> {
+    let queue = &row.queue;
     let nodes = members::nodes_of(queue);
-    let is_down = queue.home_elsewhere().is_some_and(|(_, is_up)| !is_up);
     let mut json = object(json!({
         "arguments": table(queue.arguments().as_table().raw()),
         "auto_delete": queue.is_auto_delete(),
         "durable": queue.is_durable(),
         "exclusive": queue.exclusive_owner().is_some(),
-        "name": text(queue.name()),
+        "name": row.name(),
         "node": nodes.leader,
-        "state": if is_down { "down" } else { state(queue) },
+        "state": row.state(),
         "type": queue.queue_kind().name(),
         "vhost": queue.vhost_name(),
     }));
@@ -262,17 +227,14 @@ fn known(app: &super::app::Inner, queue: &Queue, details: Details) -> Map<String
     if details == (Details::None { totals: true }) {
         return json;
     }
-    let policies = queue.policies();
-    let [policy, operator_policy] = [policies.policy(), policies.operator_policy()]
-        .map(|policy| policy.map_or(Value::Null, |policy| (*policy.name).into()));
-    json.insert("effective_policy_definition".into(), definition_object(&policies.definition()));
+    json.insert("effective_policy_definition".into(), row.definition());
     json.insert("internal".into(), false.into());
     json.insert("internal_owner".into(), false.into());
     let is_whole = details != Details::Some;
     // Lists name a policy where there is one, pages of one queue always, and lists without statistics.
-    for (name, value) in [("policy", policy), ("operator_policy", operator_policy)] {
-        if is_whole || !value.is_null() {
-            json.insert(name.into(), value);
+    for (name, policy) in [("policy", row.policy()), ("operator_policy", row.operator_policy())] {
+        if is_whole || policy.is_some() {
+            json.insert(name.into(), policy.into());
         }
     }
     if matches!(details, Details::Some | Details::All) && queue.queue_kind() == Kind::Classic {
@@ -291,11 +253,12 @@ fn known(app: &super::app::Inner, queue: &Queue, details: Details) -> Map<String
 fn add_contents(
     app: &super::app::Inner,
     json: &mut Map<String, Value>,
-    (queue, glance): (&Arc<Queue>, &QueueGlance),
+    row: &QueueRow,
     details: Details,
     wanted: &Wanted,
     ranges: Ranges,
 ) {
+    let (queue, glance) = (&row.queue, &row.counts);
     if matches!(details, Details::None { .. }) {
         json.insert("messages".into(), (glance.ready + glance.unacked).into());
         json.insert("messages_ready".into(), glance.ready.into());
@@ -307,12 +270,10 @@ fn add_contents(
     if queue.queue_kind() == Kind::Stream {
         members::add_contents_of_stream(json, queue);
     }
-    // A queue without consumers has no capacity, and RabbitMQ writes that without a point.
-    let capacity = if glance.consumers == 0 { Value::from(0) } else { glance.consumer_capacity.into() };
     json.extend(object(json!({
         "consumers": glance.consumers,
-        "consumer_capacity": capacity,
-        "consumer_utilisation": capacity,
+        "consumer_capacity": row.capacity(),
+        "consumer_utilisation": row.capacity(),
         "memory": glance.memory_bytes,
         "message_bytes": glance.ready_bytes + glance.unacked_bytes,
         "message_bytes_persistent": glance.persistent_bytes,
@@ -333,34 +294,35 @@ fn add_contents(
     if details == Details::All || glance.head_timestamp_s.is_some() {
         json.insert("head_message_timestamp".into(), glance.head_timestamp_s.into());
     }
+    if let Some(stats) = &row.stats {
+        add_tags_and_disk(json, row, stats);
+    }
 }
 
-fn add_tags_and_disk(json: &mut Map<String, Value>, queue: &Queue, stats: &QueueStats) {
-    if queue.queue_kind() == Kind::Quorum {
-        members::add_contents(json, queue, stats);
+fn add_tags_and_disk(json: &mut Map<String, Value>, row: &QueueRow, stats: &QueueStats) {
+    if row.queue.queue_kind() == Kind::Quorum {
+        members::add_contents(json, &row.queue, stats);
     }
     add_idle_since(json, stats.active_ms);
-    // Warren's own: what the queue has on disk, and which part of that is of messages that are not settled.
-    json.insert("disk_bytes".into(), stats.segment_bytes.into());
-    let ratio = (stats.segment_bytes > 0)
-        .then(|| stats.live_disk_bytes.min(stats.segment_bytes) as f64 / stats.segment_bytes as f64);
-    json.insert("disk_live_ratio".into(), ratio.into());
-    let tag = |tag: &Option<Box<[u8]>>| tag.as_deref().map_or(Value::Null, text);
-    json.insert("exclusive_consumer_tag".into(), tag(&stats.exclusive_tag));
-    json.insert("single_active_consumer_tag".into(), tag(&stats.single_active_tag));
+    // Warren's own.
+    json.insert("disk_bytes".into(), row.disk_bytes().into());
+    json.insert("disk_live_ratio".into(), row.live_ratio().into());
+    let tag = |tag: Option<&[u8]>| tag.map_or(Value::Null, text);
+    json.insert("exclusive_consumer_tag".into(), tag(row.exclusive_tag()));
+    json.insert("single_active_consumer_tag".into(), tag(row.single_active_tag()));
 }
 
 fn show(call: &Call) -> Answer {
     let queue = call.queue()?;
     if Details::All.for_call(call) != Details::All {
-        return listing::one(call, Value::Object(known(&call.app, &queue, Details::None { totals: false })));
+        let json = known(&call.app, &QueueRow::unasked(&queue), Details::None { totals: false });
+        return listing::one(call, Value::Object(json));
     }
-    let stats = queue.stats().wait();
-    let mut json = known(&call.app, &queue, Details::All);
-    let glance = if queue.is_elsewhere() { glance_of(&stats) } else { queue.glance() };
-    add_contents(&call.app, &mut json, (&queue, &glance), Details::All, &Wanted::All, Ranges::of(call));
-    add_tags_and_disk(&mut json, &queue, &stats);
-    json.insert("consumer_details".into(), consumers(call, &queue, &stats).into());
+    let row = QueueRow::asked_alone(&queue);
+    let mut json = known(&call.app, &row, Details::All);
+    add_contents(&call.app, &mut json, &row, Details::All, &Wanted::All, Ranges::of(call));
+    let consumers = ConsumerRow::of_queue(&queue, row.stats.unwrap_or_default());
+    json.insert("consumer_details".into(), consumers.map(|row| consumer_object(call, &row)).collect());
     json.insert("incoming".into(), json!([]));
     json.insert("deliveries".into(), json!([]));
     listing::one(call, Value::Object(json))

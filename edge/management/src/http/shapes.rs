@@ -1,9 +1,10 @@
 //! Pieces of JSON that several resources share: names, times, the details of connections and consumers.
 
-use broker::{Broker, ConnectionControl, ConnectionId, ConnectionInfo, Queue, QueueStats};
+use broker::{Broker, ConnectionControl, ConnectionId, ConnectionInfo};
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
+use crate::resources::consumers::ConsumerRow;
 use crate::resources::node::NODE_NAME;
 use crate::resources::values::{iso_time, now_ms, table, text};
 
@@ -40,18 +41,9 @@ pub(crate) fn connection_details(info: &ConnectionInfo) -> Value {
     json!({"name": info.name, "peer_host": info.peer_host, "peer_port": info.peer_port})
 }
 
-/// Consumers of a queue as RabbitMQ's lists show them.
-pub(crate) fn consumers(call: &Call, queue: &Queue, stats: &QueueStats) -> Vec<Value> {
-    stats.consumers.iter().map(|consumer| consumer_object(call, queue, stats, consumer)).collect()
-}
-
-fn consumer_object(
-    call: &Call,
-    queue: &Queue,
-    stats: &QueueStats,
-    consumer: &broker::ConsumerStats,
-) -> Value {
-    let spec = &consumer.spec;
+/// A consumer as RabbitMQ's lists show it.
+pub(crate) fn consumer_object(call: &Call, row: &ConsumerRow) -> Value {
+    let (queue, spec) = (&row.queue, &row.spec);
     let info = connection(call.broker(), spec.id.connection).map(|control| control.info());
     let channel_details = info.map_or_else(
         || json!({}),
@@ -69,8 +61,8 @@ fn consumer_object(
     );
     json!({
         "ack_required": spec.ack_required,
-        "active": consumer.active,
-        "activity_status": activity(stats, consumer.active),
+        "active": row.is_active,
+        "activity_status": row.activity(),
         "arguments": table(&spec.arguments),
         "channel_details": channel_details,
         "consumer_tag": text(&spec.tag),
@@ -79,13 +71,4 @@ fn consumer_object(
         "prefetch_count": spec.prefetch,
         "queue": {"name": text(queue.name()), "vhost": queue.vhost_name()},
     })
-}
-
-/// `up`, or with a single active consumer which of the two it is (B134).
-fn activity(stats: &QueueStats, is_active: bool) -> &'static str {
-    match (&stats.single_active_tag, is_active) {
-        (None, true) => "up",
-        (Some(_), true) => "single_active",
-        (_, false) => "waiting",
-    }
 }

@@ -15,7 +15,7 @@ use super::route::{Method, Route, route};
 use super::vhosts::words;
 use crate::resources::limits::{USER_LIMITS, limits_of, shown};
 use crate::resources::passwords::hash_password;
-use crate::resources::values;
+use crate::resources::users::UserRow;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/users", Access::Administrator, "All users.", list),
@@ -51,21 +51,19 @@ pub(crate) const ROUTES: &[Route] = &[
     ),
 ];
 
-fn user_object(name: &[u8], user: &User) -> Value {
-    let tags: Vec<&str> = user.tags.iter().map(|tag| &**tag).collect();
+fn user_object(row: &UserRow<'_>) -> Value {
     json!({
-        "name": values::text(name),
-        "password_hash": user.credentials.to_base64(),
-        "hashing_algorithm": user.credentials.hashing.name(),
-        "tags": tags,
-        "limits": shown(&user.limits),
+        "name": row.name,
+        "password_hash": row.user.credentials.to_base64(),
+        "hashing_algorithm": row.user.credentials.hashing.name(),
+        "tags": row.tags(),
+        "limits": shown(&row.user.limits),
     })
 }
 
 fn listed(call: &Call, keep: impl Fn(&User) -> bool) -> Answer {
     let users = call.broker().read_metadata(|state| {
-        let kept = state.users().filter(|(_, user)| keep(user));
-        kept.map(|(name, user)| user_object(name, user)).collect()
+        UserRow::all(state).filter(|row| keep(row.user)).map(|row| user_object(&row)).collect()
     });
     listing::pages_of_values(call, users)
 }
@@ -85,7 +83,7 @@ fn read(broker: &Broker, name: &str) -> Option<User> {
 fn show(call: &Call) -> Answer {
     let name = call.part("user");
     let user = read(call.broker(), name).ok_or_else(Problem::missing)?;
-    listing::one(call, user_object(name.as_bytes(), &user))
+    listing::one(call, user_object(&UserRow::of(name.as_bytes(), &user)))
 }
 
 /// B170: a password in clear, a hash, or neither.

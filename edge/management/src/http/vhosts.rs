@@ -15,8 +15,8 @@ use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
 use super::route::{Method, Route, route};
 use super::shapes::object;
-use crate::ctl::vhosts::metadata_object;
 use crate::resources::node::NODE_NAME;
+use crate::resources::vhosts::{VhostRow, metadata_object};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/vhosts", Access::Management, "Virtual hosts that the user may see.", list),
@@ -69,23 +69,16 @@ fn show(call: &Call) -> Answer {
     listing::one(call, vhost_object(call, &call.vhost()?))
 }
 
-fn metadata_of(call: &Call, vhost: &str) -> VhostMetadata {
-    call.broker()
-        .read_metadata(|state| state.vhost(vhost.as_bytes()).map(|vhost| vhost.metadata().clone()))
-        .unwrap_or_else(new_vhost_metadata)
-}
-
 fn vhost_object(call: &Call, vhost: &Arc<Vhost>) -> Value {
-    let metadata = metadata_of(call, vhost.name());
-    let tags: Vec<&str> = metadata.tags.iter().map(|tag| &**tag).collect();
+    let row = VhostRow::named(call.broker(), vhost.name());
     let mut json = object(json!({
-        "name": vhost.name(),
-        "description": *metadata.description,
-        "tags": tags,
-        "default_queue_type": metadata.default_queue_type.as_deref().unwrap_or("undefined"),
-        "protected_from_deletion": metadata.protected_from_deletion,
-        "metadata": metadata_object(&metadata),
-        "tracing": call.broker().tracing(vhost.name()) == Tracing::On,
+        "name": row.name,
+        "description": *row.metadata.description,
+        "tags": row.tags(),
+        "default_queue_type": row.default_queue_type().unwrap_or("undefined"),
+        "protected_from_deletion": row.metadata.protected_from_deletion,
+        "metadata": metadata_object(&row.metadata),
+        "tracing": row.is_traced,
         "cluster_state": {NODE_NAME: "running"},
     }));
     if !call.hides_statistics() {

@@ -249,6 +249,8 @@ pub(crate) const SUITES: &[Suite] = &[
     soak("soak-fulldisk", 60, r#"for run in 1 2 3 4 5; do "$PYTHON" testing/crash/fulldisk.py --warren "$WARREN_BIN" --all || exit 1; done"#),
     // Go's client runs its own suite; it compiles.
     soak("soak-mqtt-go", 20, "testing/mqtt/others/go.sh").needs(&["mqtt", "go"]),
+    // It compiles rumqttc.
+    soak("soak-mqtt-rust", 20, r#""$PYTHON" testing/mqtt/others/rust.py --warren "$WARREN_BIN" --cache "$CACHE""#).needs(&["mqtt"]),
     // MQTT_TESTS is a checkout of the tests, if their repository cannot be fetched.
     soak(
         "soak-mqtt-paho",

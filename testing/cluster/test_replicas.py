@@ -309,3 +309,141 @@ def test_a_long_backlog_on_disk_is_sent_to_a_member_that_was_away(three):
     a.kill()
     eventually(lambda: answers(lambda: ready(c, "q") == 6001), "it leads with all of them")
     assert [body.split(b".")[0] for body in drain(c, "q", 60)] == numbered(6001)
+
+
+class Holder:
+    """A consumer that keeps what it gets until it is told to ack."""
+
+    def __init__(self, node, queue, prefetch):
+        self.got, self.cancelled = [], []
+        self.connection = pika.BlockingConnection(pika.ConnectionParameters(node.host, node.port, heartbeat=0))
+        self.channel = self.connection.channel()
+        self.channel.basic_qos(prefetch_count=prefetch)
+        self.channel.add_on_cancel_callback(self.cancelled.append)
+        self.channel.basic_consume(queue, lambda _, method, __, body: self.got.append((method.delivery_tag, method.redelivered, body)))
+
+    def wait(self, count):
+        end = time.monotonic() + 20
+        while len(self.got) < count and time.monotonic() < end:
+            self.connection.process_data_events(time_limit=0.05)
+        assert len(self.got) == count, self.got
+
+    def stay(self, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.connection.process_data_events(time_limit=0.05)
+
+    def bodies(self):
+        return [body for _, _, body in self.got]
+
+
+def test_acks_after_a_failover_settle_what_was_delivered_before_it(three):
+    """Two consumers on two nodes hold deliveries while the leader dies: nobody gets them again, and their acks count."""
+    a, b, c = three.nodes
+    declare(a, "q")
+    publish(a, "q", numbered(30))
+    one, other = Holder(b, "q", 10), Holder(c, "q", 10)
+    one.wait(10)
+    other.wait(10)
+    with connected(b) as getter:
+        got = getter.channel()
+        tag = got.basic_get("q")[0].delivery_tag
+        a.kill()
+        eventually(lambda: answers(lambda: ready(b, "q") == 9), "the next leader knows who has what")
+        publish(c, "q", numbered(5, 30))
+        one.stay(1)
+        other.stay(1)
+        assert len(one.got) == len(other.got) == 10, "a full window gets nothing"
+        one.channel.basic_ack(one.got[-1][0], multiple=True)
+        other.channel.basic_nack(other.got[0][0])
+        other.channel.basic_ack(other.got[-1][0], multiple=True)
+        got.basic_ack(tag)
+        end = time.monotonic() + 20
+        while len(one.got) + len(other.got) < 35 and time.monotonic() < end:
+            one.stay(0.1)
+            other.stay(0.1)
+        again = other.got[0][2]
+        bodies = one.bodies() + other.bodies()
+        assert sorted(bodies, key=int) == sorted([*(body for body in numbered(35) if body != numbered(35)[20]), again], key=int)
+        assert [body for _, redelivered, body in one.got + other.got if redelivered] == [again]
+    assert not one.cancelled and not other.cancelled
+    one.connection.close()
+    other.connection.close()
+
+
+def test_what_a_dead_node_s_client_had_comes_again(three):
+    a, b, c = three.nodes
+    declare(a, "q")
+    publish(a, "q", numbered(10))
+    held = Holder(a, "q", 10)
+    held.wait(10)
+    a.kill()
+    after = Holder(b, "q", 20)
+    after.wait(10)
+    assert sorted(after.bodies(), key=int) == numbered(10)
+    after.channel.basic_ack(0, multiple=True)
+    publish(c, "q", numbered(5, 10))
+    after.wait(15)
+    after.channel.basic_ack(0, multiple=True)
+    after.connection.close()
+    eventually(lambda: answers(lambda: ready(c, "q") == 0), "all are settled")
+
+
+def test_acks_while_nobody_leads_settle_with_the_next_leader(three):
+    a, b, c = three.nodes
+    declare(a, "q")
+    publish(a, "q", numbered(20))
+    held = Holder(b, "q", 20)
+    held.wait(20)
+    a.kill()
+    held.stay(0.2)
+    held.channel.basic_ack(held.got[9][0], multiple=True)
+    held.stay(0.1)
+    eventually(lambda: answers(lambda: ready(c, "q") == 0), "another one leads")
+    held.connection.close()
+    eventually(lambda: answers(lambda: ready(c, "q") == 10), "what was not acked comes back")
+    assert sorted(drain(c, "q"), key=int) == numbered(10, 10)
+
+
+def test_consumers_keep_what_they_have_while_leadership_moves(three):
+    """The leader moves to each node in turn; a consumer on each node acks afterwards."""
+    a, b, c = three.nodes
+    declare(a, "q")
+    publish(a, "q", numbered(30))
+    holders = [Holder(node, "q", 10) for node in three.nodes]
+    for holder in holders:
+        holder.wait(10)
+    for node in (b, c, a, b):
+        if leader_of(three, "q") is not node:
+            code, out, err = node.ctl("transfer_leadership", "q", node.name)
+            assert code == 0, out + err
+    for holder in holders:
+        holder.channel.basic_ack(0, multiple=True)
+        holder.stay(0.5)
+    assert [len(holder.got) for holder in holders] == [10, 10, 10]
+    publish(c, "q", numbered(30, 30))
+    for holder in holders:
+        holder.stay(0.5)
+    assert sorted((body for holder in holders for body in holder.bodies()), key=int) == numbered(60)
+    assert not any(holder.cancelled for holder in holders)
+    for holder in holders:
+        holder.connection.close()
+
+
+def test_fifty_unacked_messages_are_acked_after_the_leader_is_killed(three):
+    a, b, c = three.nodes
+    declare(a, "q")
+    publish(a, "q", numbered(50))
+    held = Holder(b, "q", 100)
+    held.wait(50)
+    a.kill()
+    eventually(lambda: answers(lambda: ready(c, "q") == 0), "another one leads")
+    held.stay(0.5)
+    held.channel.basic_ack(0, multiple=True)
+    held.stay(0.5)
+    assert len(held.got) == 50 and not held.cancelled, "nothing comes again"
+    held.connection.close()
+    time.sleep(0.5)
+    assert ready(c, "q") == 0, "closing the connection brings nothing back"
+    a.start()
+    eventually(lambda: answers(lambda: ready(a, "q") == 0), "the member that was away has none either")

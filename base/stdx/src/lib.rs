@@ -6,9 +6,11 @@ mod ids;
 pub mod markup;
 pub mod nearest;
 mod piece;
+mod runs;
 mod secret;
 
 pub use histogram::Histogram;
 pub use ids::{ConnectionId, ExchangeId, QueueId};
 pub use piece::piece_bytes;
+pub use runs::RunSet;
 pub use secret::Secret;

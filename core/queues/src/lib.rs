@@ -33,7 +33,7 @@ pub use effects::{BlockToken, DeadReason, Effects, GetToken};
 pub use kind::Kind;
 pub use logged::{LogRange, LoggedBlock, OwnBytes, Place, Remains};
 pub use machine::{Afterwards, DiskAnswer, Gone, Machine, PublishOutcome, TurnedAway};
-pub use members::{Cursor, Fill, FollowError, Garbled, LiveSet};
+pub use members::{Claim, Cursor, Fill, FollowError, Garbled, LiveSet};
 pub use quorum::{DELIVERY_LIMIT, Letters, PRIORITY_MAX, Retry, RetryOf};
 pub use record::{
     BlockPlace, RecordKind, SettledRun, SharedRef, Stored, begins_with_message, each_enqueued, pack_block,

@@ -45,6 +45,15 @@ impl Queue {
         self.submit_all(portions.map(|runs| Event::Settle(how, runs, self.services().stages.begin())));
     }
 
+    /// As [`Queue::settle`], of deliveries to clients of another node.
+    pub(crate) fn settle_here(self: &Arc<Self>, how: SettleHow, runs: &[SettleRun]) {
+        if runs.is_empty() {
+            return;
+        }
+        let portions = portions::of(how, runs).into_iter();
+        self.submit_here(portions.map(|runs| Event::Settle(how, runs, self.services().stages.begin())));
+    }
+
     /// Ready messages and consumers now.
     pub fn counts(self: &Arc<Self>) -> Call<Result<QueueCounts, Refused>> {
         let (reply, call) = Call::pair();

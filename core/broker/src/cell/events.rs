@@ -96,7 +96,7 @@ impl Queue {
         let mut fx = CellEffects { queue: self, sinks, gets, gathers, held_bodies, aftermath };
         if self.is_replicated() {
             self.take_part(machine, now_ms, &mut fx);
-            if machine.follows() && self.redirect(event) {
+            if (machine.follows() && self.redirect(event)) || self.settles_after_claims(event) {
                 return progress;
             }
         }
@@ -145,7 +145,7 @@ impl Queue {
             Event::Reloaded(_) | Event::Examine(_) | Event::Rest | Event::Handled => {}
         }
         if self.is_replicated() {
-            self.go_on_filling(machine, &mut fx);
+            self.go_on_filling(machine, now_ms, &mut fx);
         }
         self.follow_up(machine, checkpoints, now_ms, &mut fx);
         if *is_forgotten {

@@ -437,8 +437,8 @@ impl Queue {
 
     /// Brings an event; runs the machine if nobody else does.
     pub(crate) fn submit(self: &Arc<Self>, event: Event) {
-        let event = if self.is_replicated() { self.note_client(event) } else { event };
-        self.submit_to_leader(event);
+        let event = if self.is_replicated() { self.note_client(event) } else { Some(event) };
+        event.into_iter().for_each(|event| self.submit_to_leader(event));
     }
 
     /// Bytes of messages are on their way into the cell.
@@ -470,8 +470,8 @@ impl Queue {
 
     /// As [`Queue::submit`], with events that follow each other. Publishes are not among them.
     pub(crate) fn submit_all(self: &Arc<Self>, events: impl Iterator<Item = Event>) {
-        if self.is_elsewhere() {
-            return events.for_each(|event| self.submit_elsewhere(event));
+        if self.is_replicated() || self.is_elsewhere() {
+            return events.for_each(|event| self.submit(event));
         }
         self.submit_here(events);
     }

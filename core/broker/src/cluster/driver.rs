@@ -460,6 +460,8 @@ impl Driver {
         let Some(replica) = &mut self.replica else { return self.publish_view() };
         replica.group.durable(replica.log.durable());
         let Effects { send, apply, wants_state } = replica.group.run(&replica.log);
+        // Queues ask others as soon as they hear of what is applied, before the view shows it.
+        self.shared.fars.applying(replica.group.applied().0);
         if let Some(failure) = replica.group.failure() {
             let text = format!("the replica of the metadata has stopped: {failure}");
             tracing::error!("{text}");

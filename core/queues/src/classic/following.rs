@@ -4,7 +4,8 @@ use super::machine::Classic;
 use crate::effects::Effects;
 use crate::record::RecordKind;
 use crate::store::level::Level;
-use crate::{Cursor, Fill, FollowError, LiveSet};
+use crate::traffic::{ConsumerId, MessageSeq};
+use crate::{Claim, Cursor, Fill, FollowError, LiveSet};
 
 impl Classic {
     /// Whether it follows.
@@ -31,8 +32,9 @@ impl Classic {
         if !self.service.follows && (self.somebody_has_messages() || !self.service.gets.is_empty()) {
             return;
         }
+        let awaits_claims = self.service.awaits_claims;
         self.begin_to_follow(fx);
-        self.service.follows = false;
+        (self.service.follows, self.service.awaits_claims) = (false, awaits_claims);
         self.service.last_used_ms = now_ms;
         self.store.lead(epoch);
         self.service.may_expire = self.store.levels.iter().flat_map(Level::blocks).any(|block| block.expires);
@@ -81,6 +83,39 @@ impl Classic {
         };
         self.service.relieve(&mut self.store, fx);
         Ok(position)
+    }
+
+    /// Before it leads: those who have messages since before may come with [`Classic::claim`]. Until [`Classic::end_claims`] nobody is served, and
+    /// nothing leaves by rule. Messages are taken meanwhile. Following ends it.
+    pub fn await_claims(&mut self) {
+        self.service.awaits_claims = true;
+    }
+
+    /// Whether it waits for claims.
+    #[must_use]
+    pub fn awaits_claims(&self) -> bool {
+        self.service.awaits_claims
+    }
+
+    /// A consumer, or a client that got it alone, has a message that a leader before this one handed out, and settles it later. It is granted if
+    /// the message is ready. The consumer may be gone already.
+    pub fn claim(&mut self, consumer: Option<ConsumerId>, seq: MessageSeq, fx: &mut impl Effects) -> Claim {
+        if self.service.follows {
+            return Claim::Refused;
+        }
+        let claim = self.store.claim(seq, fx);
+        if let (Claim::Granted, Some(consumer)) = (claim, consumer) {
+            self.service.consumers.claimed(consumer);
+        }
+        claim
+    }
+
+    /// Nobody else comes with a claim: consumers are served.
+    pub fn end_claims(&mut self, now_ms: u64, fx: &mut impl Effects) {
+        self.store.claimed = None;
+        if std::mem::take(&mut self.service.awaits_claims) {
+            crate::Machine::tick(self, now_ms, fx);
+        }
     }
 
     /// Which messages live here. Those are among them whose letters are on their way: until these are safe the messages may come back.

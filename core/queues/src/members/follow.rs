@@ -14,6 +14,17 @@ pub enum Fill {
     End,
 }
 
+/// The answer to somebody who has a message that a leader before this one handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The message is unacked, and theirs to settle.
+    Granted,
+    /// It is gone, or somebody else has it.
+    Refused,
+    /// Its block has to be read from disk, and is asked for. To be tried again when the disk has answered, before others.
+    Waits,
+}
+
 /// A record of a leader that a member does not take. It is as if it had not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FollowError {

@@ -5,5 +5,5 @@
 mod follow;
 mod live;
 
-pub use follow::{Fill, FollowError};
+pub use follow::{Claim, Fill, FollowError};
 pub use live::{Cursor, Garbled, LiveSet};

@@ -188,6 +188,21 @@ impl Returns {
         Some(first)
     }
 
+    /// Somebody has one that stands in the line or waits: it does so no more. Returns whether it stood in the line, and `None` when it did neither.
+    pub(crate) fn let_go(&mut self, seq: MessageSeq) -> Option<bool> {
+        let due_ms = self.held.remove(&seq)?;
+        let was_in_line = due_ms == 0;
+        if was_in_line {
+            let at = self.line.iter().position(|one| *one == seq);
+            if let Some(at) = at {
+                self.line.remove(at);
+            }
+        } else {
+            self.delayed.remove(&(due_ms, seq));
+        }
+        Some(was_in_line)
+    }
+
     /// When the first of those that wait is due.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         self.delayed.first().map(|(due_ms, _)| *due_ms)

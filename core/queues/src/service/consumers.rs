@@ -331,6 +331,16 @@ impl Consumers {
         }
     }
 
+    /// A consumer has a delivery that a leader before this one made.
+    pub(crate) fn claimed(&mut self, id: ConsumerId) {
+        let Some(slot) = self.by_id.get(&id).copied() else { return };
+        let consumer = self.at_mut(slot);
+        consumer.unacked += u32::from(consumer.spec.ack_required);
+        if consumer.window() == 0 {
+            self.leave_line(slot);
+        }
+    }
+
     /// Whether it may be served: it is the single active one, or the queue has none.
     pub(crate) fn is_active(&self, slot: usize) -> bool {
         !self.is_single_active || self.single_active == Some(slot)

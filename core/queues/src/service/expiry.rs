@@ -45,7 +45,7 @@ impl Service {
     /// Whether the queue is unused for as long as it may be (B141).
     pub(crate) fn is_overdue(&self, now_ms: u64) -> bool {
         self.config.expires_ms.is_some_and(|expires_ms| {
-            !self.follows
+            !self.is_still()
                 && self.consumers.count() == 0
                 && now_ms >= self.last_used_ms.saturating_add(expires_ms)
         })
@@ -54,7 +54,7 @@ impl Service {
     /// Drops expired messages at the head; returns how many. What stands behind the head, also on a lower level, waits
     /// until it is the head (B139).
     pub(crate) fn expire(&mut self, store: &mut Store, now_ms: u64, fx: &mut impl Effects) -> u64 {
-        if !self.may_expire || self.follows || self.holds_deaths(store) {
+        if !self.may_expire || self.is_still() || self.holds_deaths(store) {
             return 0;
         }
         let mut dropped = 0;
@@ -94,7 +94,7 @@ impl Service {
         // ones, whose letters would be too much.
         let holds = self.holds_deaths_for_long()
             || (self.holds_deaths(store) && (store.checkpoint.waits_for_letters() || came == 0));
-        if (max_length.is_none() && max_bytes.is_none()) || holds || self.follows {
+        if (max_length.is_none() && max_bytes.is_none()) || holds || self.is_still() {
             return;
         }
         if self.config.overflow != Overflow::DropHead {
@@ -129,7 +129,7 @@ impl Service {
     pub(crate) fn is_too_long(&self, store: &Store) -> bool {
         let is_over = self.config.max_length.is_some_and(|max| store.ready > max)
             || self.config.max_length_bytes.is_some_and(|max| store.ready_bytes > max);
-        is_over && self.config.overflow == Overflow::DropHead && !self.follows
+        is_over && self.config.overflow == Overflow::DropHead && !self.is_still()
     }
 
     /// Drops the head, which is in memory.

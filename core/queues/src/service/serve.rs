@@ -30,7 +30,7 @@ impl Service {
 
     /// Serves whoever waits, as long as there are messages at hand.
     pub(crate) fn serve(&mut self, store: &mut Store, now_ms: u64, fx: &mut impl Effects) {
-        if self.follows {
+        if self.is_still() {
             return;
         }
         self.serve_gets(store, now_ms, fx);

@@ -86,7 +86,7 @@ impl Service {
                 block.expires && expiry_ms.is_some_and(|expiry_ms| expiry_ms <= now_ms)
             })
         });
-        !self.follows && (is_expired || !self.rejects.is_empty() || self.is_too_long(store))
+        !self.is_still() && (is_expired || !self.rejects.is_empty() || self.is_too_long(store))
     }
 
     /// Deliveries made so far, if messages are ready and some consumer may want one: it stands in line, or its session has not

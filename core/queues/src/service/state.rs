@@ -36,6 +36,8 @@ pub struct Service {
     pub(crate) had_consumer: bool,
     /// The queue follows a leader: nobody is served, and nothing leaves by rule.
     pub(crate) follows: bool,
+    /// Those who have messages since before this node led may not have said so: nobody is served, and nothing leaves by rule.
+    pub(crate) awaits_claims: bool,
     pub(crate) tally: Tally,
 }
 
@@ -55,6 +57,7 @@ impl Service {
             is_disk_short: false,
             had_consumer: false,
             follows: false,
+            awaits_claims: false,
             tally: Tally::default(),
         }
     }
@@ -69,7 +72,7 @@ impl Service {
     pub(crate) fn is_as_new(&self, store: &Store) -> bool {
         self.totals(store) == QueueTotals::NONE
             && self.wake_ms == u64::MAX
-            && !self.follows
+            && !self.is_still()
             && !self.had_consumer
             && self.gets.is_empty()
     }
@@ -116,9 +119,15 @@ impl Service {
         }
     }
 
+    /// Whether messages stay where they are for now.
+    pub(crate) fn is_still(&self) -> bool {
+        self.follows || self.awaits_claims
+    }
+
     /// The queue follows from now on: who waits is told that there is nothing.
     pub(crate) fn serve_nobody(&mut self, fx: &mut impl Effects) {
         self.follows = true;
+        self.awaits_claims = false;
         self.rejects.clear();
         self.consumers = Consumers::new(self.config.single_active).making_way(self.config.yields_to_priority);
         while let Some(get) = self.gets.pop_front() {

@@ -27,6 +27,7 @@ impl Store {
         self.levels.iter_mut().for_each(Level::follow);
         self.first_number = 0;
         self.stop_filling();
+        self.claimed = None;
         self.ready += std::mem::take(&mut self.unacked);
         self.ready_bytes += std::mem::take(&mut self.unacked_bytes);
         self.returns.iter_mut().for_each(|returns| returns.follow());

@@ -87,6 +87,8 @@ pub struct Store {
     pub(crate) returns: Option<Box<Returns>>,
     /// Blocks that are kept in memory, or read, for members that lack their messages.
     pub(crate) filling: Vec<MessageSeq>,
+    /// The message for which somebody waits who has had it since before this node led: its block stays in memory.
+    pub(crate) claimed: Option<MessageSeq>,
     /// Some member is being sent what it lacks.
     pub(crate) is_filling: bool,
     /// Messages read back from segments or the log.
@@ -198,6 +200,7 @@ impl Store {
             present: config.deduplicates.then(Box::default),
             returns: config.counts_returns.then(Box::default),
             filling: Vec::new(),
+            claimed: None,
             is_filling: false,
             disk_reads: 0,
             disk_writes: 0,

@@ -4,6 +4,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::messages::{Store, less};
 use crate::effects::Effects;
+use crate::members::Claim;
 use crate::quorum::Returns;
 use crate::record::{self, RecordKind, Returned};
 use crate::traffic::{MessageSeq, SettleRun};
@@ -47,6 +48,37 @@ impl Store {
         self.unacked += 1;
         self.unacked_bytes += bytes;
         Some(seq)
+    }
+
+    /// Hands out a message, wherever it stands: somebody has had it since before this node led. Of one that waits for the disk, the block stays
+    /// in memory until the next claim: who claims several goes on with the same one.
+    pub(crate) fn claim(&mut self, seq: MessageSeq, fx: &mut impl Effects) -> Claim {
+        let (at, number) = (usize::from(seq.level()), seq.number());
+        let Some(block) = self.levels.get(at).and_then(|level| level.block(number)) else {
+            return Claim::Refused;
+        };
+        if block.is_settled(number) {
+            return Claim::Refused;
+        }
+        if !block.knows_sizes() {
+            self.claimed = Some(seq);
+            self.request_block(seq, fx);
+            return Claim::Waits;
+        }
+        self.claimed = None;
+        let bytes = self.body_bytes(seq);
+        let is_ready = match self.returns.as_mut().and_then(|returns| returns.let_go(seq)) {
+            Some(was_in_line) => was_in_line,
+            None if self.levels[at].take_out(number) => true,
+            None => return Claim::Refused,
+        };
+        if is_ready {
+            less(&mut self.ready, 1, "ready messages");
+            less(&mut self.ready_bytes, bytes, "bytes of ready messages");
+            self.unacked += 1;
+            self.unacked_bytes += bytes;
+        }
+        Claim::Granted
     }
 
     /// One that is handed out is ready again.

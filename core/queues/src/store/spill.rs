@@ -76,12 +76,15 @@ pub(crate) struct Needed {
     dying: Option<u64>,
     /// Blocks that a member lacks messages of.
     filling: SmallVec<[u64; 2]>,
+    /// A message that is claimed: its block stays until the claim is granted.
+    claimed: Option<u64>,
 }
 
 impl Needed {
     /// Messages that expire are looked at with every event: to read them each time would cost more than to keep them.
     pub(crate) fn has(&self, block: &Block) -> bool {
-        if self.dying.is_some_and(|number| (block.first..block.end()).contains(&number)) {
+        let is_of = |number: u64| (block.first..block.end()).contains(&number);
+        if self.dying.is_some_and(is_of) || self.claimed.is_some_and(is_of) {
             return true;
         }
         if self.filling.contains(&block.first) {
@@ -206,7 +209,8 @@ impl Store {
         let dying = demand.dying.filter(|first| usize::from(first.level()) == at).map(|first| first.number());
         let filling = self.filling.iter().filter(|first| usize::from(first.level()) == at);
         let filling = filling.map(|first| first.number()).collect();
-        Needed { soon, bytes_max, dying, filling }
+        let claimed = self.claimed.filter(|seq| usize::from(seq.level()) == at).map(|seq| seq.number());
+        Needed { soon, bytes_max, dying, filling, claimed }
     }
 
     /// Drops a block from memory when it is on disk, else writes it, unless the log has it together anyway; returns the bytes that are

@@ -1,8 +1,10 @@
 //! The nodes that are linked, as far as their queues and this node's are concerned.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
+use stdx::QueueId;
 
 use super::frames;
 use super::outlet::Outlet;
@@ -52,6 +54,11 @@ impl Fars {
     pub(in crate::cluster) fn down(&self, name: &NodeName) {
         self.arriving.lock().forget(name);
         self.early.lock().retain(|(early, _)| early != name);
+        let is_linked = self.get(name).is_some();
+        if is_linked {
+            // Before anybody finds no link: what is settled from here on waits for the next one.
+            self.replicated().iter().for_each(|queue| queue.link_lost(name));
+        }
         let gone = self.linked.write().remove(name);
         if let Some(far) = gone {
             far.outlet.close();
@@ -76,6 +83,22 @@ impl Fars {
     pub(in crate::cluster) fn forget_consumer(&self, consumer: queues::ConsumerId) {
         let all: Vec<_> = self.linked.read().values().cloned().collect();
         all.iter().for_each(|far| far.forget_consumer(consumer));
+    }
+
+    /// This node does not lead a queue any more.
+    pub(in crate::cluster) fn forget_unsettled(&self, queue: QueueId) {
+        let all: Vec<_> = self.linked.read().values().cloned().collect();
+        all.iter().for_each(|far| far.forget_unsettled(queue));
+    }
+
+    /// So much of the metadata is about to be applied.
+    pub(in crate::cluster) fn applying(&self, applied: u64) {
+        self.applying.fetch_max(applied, Ordering::AcqRel);
+    }
+
+    /// The metadata that another node must have to understand what this one asks now.
+    pub(in crate::cluster) fn needed(&self) -> u64 {
+        self.applying.load(Ordering::Acquire)
     }
 
     /// Frames that wait for room are tried again.
@@ -121,6 +144,7 @@ impl Fars {
 
     /// More of the metadata is applied here: what waited for it is tried again.
     pub(in crate::cluster) fn applied(&self, applied: u64) {
+        self.applying(applied);
         let Some(services) = self.services.get().and_then(Weak::upgrade) else { return };
         let all: Vec<_> = self.linked.read().values().cloned().collect();
         all.iter().for_each(|far| far.try_again(&services, applied));

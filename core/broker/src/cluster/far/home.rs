@@ -1,11 +1,12 @@
 //! The side of the node that has the messages: what another node asks of queues here, and its consumers.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
-use queues::{CreditNews, Delivery, MessageSeq, SettleHow, SettleRun};
+use queues::{ConsumerId, CreditNews, Delivery, MessageSeq, SettleHow, SettleRun};
 use stdx::QueueId;
 
 use super::frames::{Asking, News};
@@ -45,7 +46,7 @@ impl ConsumerSink for Guest {
         if self.ack_required {
             let mut unsettled = far.guests.unsettled.lock();
             let held = unsettled.entry((self.queue, Some(self.id))).or_default();
-            held.extend(run[..taken].iter().map(|delivery| delivery.seq.0));
+            run[..taken].iter().for_each(|delivery| held.insert(delivery.seq.0..delivery.seq.0 + 1));
         }
         far.outlet.send(frames::DELIVER, out.freeze());
         taken
@@ -87,6 +88,12 @@ impl ConfirmSink for HandedOver {
         range.rejected.iter().for_each(|publish| out.put_u32((*publish - 1) as u32));
         far.outlet.send(frames::ANSWER, out.freeze());
     }
+}
+
+fn run_of(consumer: Option<ConsumerId>, numbers: Range<u64>) -> SettleRun {
+    // Deliveries of one client are fewer than that.
+    let count = u32::try_from(numbers.end - numbers.start).unwrap_or(u32::MAX);
+    SettleRun { consumer, first: MessageSeq(numbers.start), count }
 }
 
 fn ok(number: u64) -> BytesMut {
@@ -248,7 +255,7 @@ impl Far {
             out.put_u8(u8::from(got.is_some()));
             let Some(got) = got else { return };
             if let Some(far) = far.upgrade().filter(|_| ack_required) {
-                far.guests.unsettled.lock().entry(holder).or_default().insert(got.seq.0);
+                far.guests.unsettled.lock().entry(holder).or_default().insert(got.seq.0..got.seq.0 + 1);
             }
             frames::put_got(out, got);
         });
@@ -281,8 +288,7 @@ impl Far {
         Some(())
     }
 
-    /// Settles the messages that clients of the other node have. A client that had a message from an earlier leader comes too late: another
-    /// client may have the message by now.
+    /// Settles what of these its clients have: who comes late does not settle somebody else's delivery.
     fn take_settlement(&self, queue: &Arc<Queue>, from: &mut Fields) -> Option<()> {
         let (how, runs) = frames::settlement(from)?;
         let mut theirs = Vec::with_capacity(runs.len());
@@ -290,26 +296,44 @@ impl Far {
         for run in &runs {
             let holder = (queue.id, run.consumer);
             let Some(held) = unsettled.get_mut(&holder) else { continue };
-            let end = run.first.0.saturating_add(run.count.into());
-            let settled: Vec<u64> = held.range(run.first.0..end).copied().collect();
-            for seq in &settled {
-                held.remove(seq);
-            }
+            held.remove(run.first.0..run.first.0.saturating_add(run.count.into()), |numbers| {
+                theirs.push(run_of(run.consumer, numbers));
+            });
             if held.is_empty() {
                 unsettled.remove(&holder);
             }
-            if settled.len() == run.count as usize {
-                theirs.push(*run);
-            } else {
-                let one = |seq: &u64| SettleRun { first: MessageSeq(*seq), count: 1, ..*run };
-                theirs.extend(settled.iter().map(one));
-            }
         }
         drop(unsettled);
-        if !theirs.is_empty() {
-            queue.settle(how, &theirs);
-        }
+        queue.settle_here(how, &theirs);
         Some(())
+    }
+
+    /// A client of the other node has these since before this node led, unless the queue does not grant them. What it settles from now on
+    /// comes to the queue behind its claim.
+    pub(super) fn note_claimed(&self, queue: QueueId, consumer: Option<ConsumerId>, numbers: &[Range<u64>]) {
+        let mut unsettled = self.guests.unsettled.lock();
+        let held = unsettled.entry((queue, consumer)).or_default();
+        numbers.iter().for_each(|numbers| held.insert(numbers.clone()));
+    }
+
+    /// The queue has not granted these.
+    pub(in crate::cluster) fn forget_claimed(
+        &self,
+        queue: QueueId,
+        consumer: Option<ConsumerId>,
+        numbers: &[Range<u64>],
+    ) {
+        let mut unsettled = self.guests.unsettled.lock();
+        let Some(held) = unsettled.get_mut(&(queue, consumer)) else { return };
+        numbers.iter().for_each(|numbers| held.remove(numbers.clone(), |_| {}));
+        if held.is_empty() {
+            unsettled.remove(&(queue, consumer));
+        }
+    }
+
+    /// This node does not lead a queue any more: what clients of the other node have of it, they claim from the next leader.
+    pub(in crate::cluster) fn forget_unsettled(&self, queue: QueueId) {
+        self.guests.unsettled.lock().retain(|(of, _), _| *of != queue);
     }
 
     fn answer_with<T: Unpin + Send + 'static>(
@@ -351,7 +375,10 @@ impl Far {
         let consumers = std::mem::take(&mut *self.guests.consumers.lock());
         let mut queues: HashMap<QueueId, Arc<Queue>> = HashMap::new();
         for (id, (queue, _)) in consumers {
-            drop(queue.cancel(id));
+            // Not at another leader: there the other node has its consumers itself.
+            let (reply, call) = Call::pair();
+            queue.submit_here_one(Event::Cancel(id, reply));
+            drop(call);
             queues.insert(queue.id, queue);
         }
         self.guests.early.lock().clear();
@@ -360,9 +387,8 @@ impl Far {
             let Some(queue) = queues.get(&queue).cloned().or_else(|| self.queue_here(queue)) else {
                 continue;
             };
-            let runs: Vec<_> =
-                held.iter().map(|seq| SettleRun { consumer, first: MessageSeq(*seq), count: 1 }).collect();
-            queue.settle(SettleHow::Requeue, &runs);
+            let runs: Vec<_> = held.iter().map(|numbers| run_of(consumer, numbers)).collect();
+            queue.settle_here(SettleHow::Requeue, &runs);
         }
     }
 

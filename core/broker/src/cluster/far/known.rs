@@ -1,13 +1,13 @@
 //! This node's knowledge of the queues of others: questions on their way, consumers on both sides. Refuses to know what happens to them.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use queues::{ConsumerId, GotMessage, MessageSeq, QueueCounts, QueueStats};
-use stdx::QueueId;
+use stdx::{QueueId, RunSet};
 
 use crate::call::Reply;
 use crate::cell::Queue;
@@ -43,6 +43,8 @@ pub(crate) struct Fars {
     /// Nodes that were linked before the links were known here.
     pub(super) early: Mutex<Vec<(NodeName, u16)>>,
     pub(super) services: OnceLock<Weak<Services>>,
+    /// So much of the metadata is applied, or is being applied while the view does not show it yet.
+    pub(super) applying: AtomicU64,
     /// Queues that several nodes have.
     pub(super) replicated: Mutex<HashMap<QueueId, Weak<Queue>>>,
 }
@@ -90,8 +92,8 @@ pub(super) type Holder = (QueueId, Option<ConsumerId>);
 #[derive(Default)]
 pub(super) struct Guests {
     pub(super) consumers: Mutex<HashMap<ConsumerId, (Arc<Queue>, Arc<Guest>)>>,
-    pub(super) unsettled: Mutex<HashMap<Holder, BTreeSet<u64>>>,
-    /// Questions about queues that this node has not heard of yet, and all behind them.
+    pub(super) unsettled: Mutex<HashMap<Holder, RunSet>>,
+    /// Questions about queues that this node has not heard of yet, or does not lead yet, and all behind them.
     pub(super) early: Mutex<VecDeque<(u64, Bytes)>>,
     pub(super) services: Mutex<Weak<Services>>,
 }

@@ -29,7 +29,7 @@ impl Far {
             return self.resume(queue, id);
         }
         let number = self.asked.next.fetch_add(1, Ordering::Relaxed);
-        let applied = queue.services().cluster.as_ref().map_or(0, |cluster| cluster.view().applied);
+        let applied = queue.services().cluster.as_ref().map_or(0, |cluster| cluster.fars().needed());
         let mut out = Asking { number, queue: queue.id.0, applied, code: code_of(&event) }.begin();
         put_question(&mut out, &event);
         // Before it goes out: the answer may be there at once.

@@ -1,16 +1,17 @@
 //! Messages between the leader of a queue and its members, as bytes. Each begins with the header of a question.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use queues::RecordKind;
 use stdx::QueueId;
 
-use super::frames::{ASK, Asking};
+use super::frames::{ASK, Asking, consumer, put_consumer};
 use crate::cell::{Event, Queue};
 use crate::cluster::far::known::Far;
 use crate::cluster::frames::Fields;
-use crate::cluster::replicas::ReplicaEvent;
+use crate::cluster::replicas::{Claiming, Holder, ReplicaEvent};
 
 /// The leader says what lives: `epoch u32 | live set`.
 pub(in crate::cluster) const SYNC: u8 = 32;
@@ -22,10 +23,35 @@ pub(in crate::cluster) const RECORDS: u8 = 34;
 pub(in crate::cluster) const STORED: u8 = 35;
 /// A member has heard who leads: `epoch u32`. A leader that has told it what lives before that tells it again.
 pub(in crate::cluster) const HERE: u8 = 36;
+/// A client of the sender has messages since before the receiver led: `epoch u32 | holding`.
+pub(in crate::cluster) const CLAIM: u8 = 37;
+/// The sender's clients have nothing else: `epoch u32`.
+pub(in crate::cluster) const CLAIMED: u8 = 38;
+/// What the receiver claimed and does not get: `epoch u32 | holding`.
+pub(in crate::cluster) const LOST: u8 = 39;
 
 /// Whether a question is about members.
 pub(super) fn is_of_members(code: u8) -> bool {
-    (SYNC..=HERE).contains(&code)
+    (SYNC..=LOST).contains(&code)
+}
+
+/// Adds who has which messages: `is a consumer u8 | consumer | (first u64 | end u64) ...`.
+pub(in crate::cluster) fn put_holding(out: &mut BytesMut, holder: Holder, numbers: &[Range<u64>]) {
+    out.put_u8(u8::from(holder.is_some()));
+    holder.into_iter().for_each(|id| put_consumer(out, id));
+    for run in numbers {
+        out.put_u64(run.start);
+        out.put_u64(run.end);
+    }
+}
+
+fn holding(from: &mut Fields) -> Option<(Holder, Vec<Range<u64>>)> {
+    let holder = if from.u8()? == 0 { None } else { Some(consumer(from)?) };
+    let mut numbers = Vec::new();
+    while !from.0.is_empty() {
+        numbers.push(from.u64()?..from.u64()?);
+    }
+    Some((holder, numbers))
 }
 
 /// Adds a record to a frame.
@@ -85,6 +111,16 @@ impl Far {
             HAS => ReplicaEvent::Has { node: node()?, epoch, cursor: rest(from) },
             HERE => ReplicaEvent::Here { node: node()?, epoch },
             RECORDS => ReplicaEvent::Records { epoch, number: from.u64()?, records: rest(from), far },
+            CLAIM => {
+                let (holder, numbers) = holding(from)?;
+                self.note_claimed(queue.id, holder, &numbers);
+                ReplicaEvent::Claim(Claiming { epoch, holder, numbers, far: Some(far) })
+            }
+            CLAIMED => ReplicaEvent::Claimed { node: node()?, epoch },
+            LOST => {
+                let (holder, numbers) = holding(from)?;
+                ReplicaEvent::Lost { epoch, holder, numbers }
+            }
             STORED => {
                 queue.member_answered(node()?, epoch, from.u64()?);
                 return Some(());
@@ -92,6 +128,10 @@ impl Far {
             _ => return None,
         };
         queue.submit_here_one(Event::Replica(Box::new(event)));
+        if code == CLAIM && self.outlet.is_closed() {
+            // What was noted after the link had ended goes back as well.
+            self.leave();
+        }
         Some(())
     }
 }

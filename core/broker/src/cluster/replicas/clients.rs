@@ -3,44 +3,101 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use queues::ConsumerSpec;
+use queues::{ConsumerSpec, GotMessage, SettleHow, SettleRun};
 
 use super::role::Replica;
-use crate::call::Call;
+use crate::call::{Call, Reply};
 use crate::cell::{Event, Queue};
 use crate::cluster::awaited::Awaited;
 use crate::cluster::far::origin;
+use crate::cluster::name::NodeName;
 use crate::data::consume::ConsumerSink;
+use crate::stages::Began;
 
 /// How long something waits for a leader before it is refused.
 const WAIT_MS: u64 = 30_000;
 
+impl Replica {
+    /// Whether the leader knows what clients of this node have.
+    fn has_claimed(&self) -> bool {
+        self.clients.claimed.load(Ordering::Acquire) == self.known().epoch
+    }
+}
+
+/// Whether these are deliveries to consumers of a node.
+fn is_of_node(runs: &[SettleRun], node: u16) -> bool {
+    runs.iter().all(|run| run.consumer.is_some_and(|consumer| consumer.connection.node == node))
+}
+
 impl Queue {
-    /// A client of this node asks for something: consumers are noted.
-    pub(crate) fn note_client(self: &Arc<Self>, event: Event) -> Event {
-        let Some(replica) = self.replica.get() else { return event };
+    /// A client of this node asks for something: what it has is noted. `None` for what waits until the leader knows of that.
+    pub(crate) fn note_client(self: &Arc<Self>, event: Event) -> Option<Event> {
+        let Some(replica) = self.replica.get() else { return Some(event) };
         match event {
-            Event::Consume(spec, sink, reply) => {
-                let id = spec.id;
-                let noted = ((*spec).clone(), sink.clone());
-                replica.clients.consumers.lock().insert(id, noted);
-                let (answer, call) = Call::pair();
-                let queue = self.clone();
-                Awaited::begin(call, move |answer: Result<(), crate::Refused>| {
-                    if let (Err(_), Some(replica)) = (&answer, queue.replica.get()) {
-                        replica.clients.consumers.lock().remove(&id);
-                    }
-                    reply.send(answer);
-                });
-                Event::Consume(spec, sink, answer)
-            }
+            Event::Consume(spec, sink, reply) => Some(self.note_consumer(replica, spec, sink, reply)),
             Event::Cancel(id, reply) => {
                 replica.clients.consumers.lock().remove(&id);
-                Event::Cancel(id, reply)
+                replica.clients.held.cancelled(id);
+                Some(Event::Cancel(id, reply))
             }
-            other => other,
+            Event::Get(true, reply) => Some(self.note_get(reply)),
+            Event::Settle(how, runs, _) if !replica.has_claimed() => {
+                replica.clients.settlements.lock().push_back((how, runs));
+                // It may have claimed meanwhile.
+                if replica.has_claimed() {
+                    self.release_settlements(replica);
+                }
+                None
+            }
+            Event::Settle(how, mut runs, began) => {
+                replica.clients.held.settle(&mut runs);
+                (!runs.is_empty()).then_some(Event::Settle(how, runs, began))
+            }
+            other => Some(other),
         }
+    }
+
+    fn note_consumer(
+        self: &Arc<Self>,
+        replica: &Replica,
+        spec: Box<ConsumerSpec>,
+        sink: Arc<dyn ConsumerSink>,
+        reply: Reply<Result<(), crate::Refused>>,
+    ) -> Event {
+        let id = spec.id;
+        let sink = if spec.ack_required { replica.clients.held.noting(id, sink) } else { sink };
+        let noted = ((*spec).clone(), sink.clone());
+        replica.clients.consumers.lock().insert(id, noted);
+        let (answer, call) = Call::pair();
+        let queue = self.clone();
+        Awaited::begin(call, move |answer: Result<(), crate::Refused>| {
+            if let (Err(_), Some(replica)) = (&answer, queue.replica.get()) {
+                replica.clients.consumers.lock().remove(&id);
+                replica.clients.held.cancelled(id);
+            }
+            reply.send(answer);
+        });
+        Event::Consume(spec, sink, answer)
+    }
+
+    fn note_get(self: &Arc<Self>, reply: Reply<Result<Option<GotMessage>, crate::Refused>>) -> Event {
+        let (answer, call) = Call::pair();
+        let queue = self.clone();
+        Awaited::begin(call, move |answer: Result<Option<GotMessage>, crate::Refused>| {
+            let got = answer.as_ref().ok().and_then(|got| got.as_ref()).map(|got| got.seq);
+            if let (Some(seq), Some(replica)) = (got, queue.replica.get()) {
+                replica.clients.held.note(None, seq.0..seq.0 + 1);
+                if reply.is_abandoned() {
+                    // The connection ended meanwhile.
+                    let run = SettleRun { consumer: None, first: seq, count: 1 };
+                    return queue.settle(SettleHow::Requeue, &[run]);
+                }
+            }
+            reply.send(answer);
+        });
+        Event::Get(true, answer)
     }
 
     /// An event of a client for a cell that does not lead: it goes to the leader. False for what the cell does itself.
@@ -60,6 +117,22 @@ impl Queue {
                 true
             }
             Event::Resume(_) | Event::Credit(..) => true,
+            // The next leader has to know first who has what.
+            Event::Settle(how, runs, _) if is_of_node(&runs, replica.own) => {
+                let has_claimed = replica.has_claimed();
+                for run in &runs {
+                    let numbers = run.first.0..run.first.0.saturating_add(run.count.into());
+                    replica.clients.held.note(run.consumer, numbers.clone());
+                    if has_claimed {
+                        self.claim(replica, run.consumer, vec![numbers]);
+                    }
+                }
+                replica.clients.settlements.lock().push_back((how, runs));
+                if has_claimed {
+                    self.release_settlements(replica);
+                }
+                true
+            }
             client @ (Event::Publish(_)
             | Event::Settle(..)
             | Event::Get(..)
@@ -98,7 +171,7 @@ impl Queue {
                     self.sent_elsewhere(handover.batch.bytes());
                 }
                 let now_ms = self.services().now_ms();
-                replica.clients.held.lock().push_back((now_ms, event));
+                replica.clients.waiting.lock().push_back((now_ms, event));
             }
         }
     }
@@ -116,7 +189,29 @@ impl Queue {
         for (spec, sink) in consumers {
             self.bring_consumer(replica, spec, sink);
         }
+        let epoch = replica.known().epoch;
+        self.claim_held(replica);
+        replica.clients.claimed.store(epoch, Ordering::Release);
+        self.release_settlements(replica);
         self.release_held(|_| true);
+    }
+
+    /// The link to a node has ended: if that leads, it forgets what clients of this node have.
+    pub(crate) fn link_lost(&self, name: &NodeName) {
+        let (Some(replica), Some(cluster)) = (self.replica.get(), &self.services().cluster) else { return };
+        if cluster.view().member(replica.leader()).is_some_and(|leader| leader.name == *name) {
+            replica.clients.claimed.store(0, Ordering::Release);
+        }
+    }
+
+    fn release_settlements(self: &Arc<Self>, replica: &Replica) {
+        let all = std::mem::take(&mut *replica.clients.settlements.lock());
+        for (how, mut runs) in all {
+            replica.clients.held.settle(&mut runs);
+            if !runs.is_empty() {
+                self.submit_to_leader(Event::Settle(how, runs, Began::default()));
+            }
+        }
     }
 
     fn bring_consumer(self: &Arc<Self>, replica: &Replica, spec: ConsumerSpec, sink: Arc<dyn ConsumerSink>) {
@@ -127,6 +222,7 @@ impl Queue {
         if spec.by_credit {
             // Its link knows how much it has asked for, the next leader does not: the client attaches again.
             replica.clients.consumers.lock().remove(&id);
+            replica.clients.held.lose_all(id);
             return sink.cancelled(id.token);
         }
         let (reply, call) = Call::pair();
@@ -148,10 +244,10 @@ impl Queue {
     /// Brings what waited to the leader, or has it wait again.
     fn release_held(self: &Arc<Self>, goes: impl Fn(u64) -> bool) {
         let Some(replica) = self.replica.get() else { return };
-        let held = std::mem::take(&mut *replica.clients.held.lock());
+        let held = std::mem::take(&mut *replica.clients.waiting.lock());
         let (gone, stay): (VecDeque<_>, VecDeque<_>) = held.into_iter().partition(|(since, _)| goes(*since));
         if !stay.is_empty() {
-            let mut held = replica.clients.held.lock();
+            let mut held = replica.clients.waiting.lock();
             stay.into_iter().rev().for_each(|event| held.push_front(event));
         }
         for (_, event) in gone {
@@ -165,7 +261,7 @@ impl Queue {
     /// Requests that have waited for too long are refused. If there is a leader by now, all requests go there.
     pub(super) fn look_at_held(self: &Arc<Self>, now_ms: u64) {
         let Some(replica) = self.replica.get() else { return };
-        if replica.clients.held.lock().is_empty() {
+        if replica.clients.waiting.lock().is_empty() {
             return;
         }
         if self.can_reach_leader() {
@@ -173,7 +269,7 @@ impl Queue {
         }
         let mut old = Vec::new();
         {
-            let mut held = replica.clients.held.lock();
+            let mut held = replica.clients.waiting.lock();
             while held.front().is_some_and(|(since, _)| since + WAIT_MS <= now_ms) {
                 old.extend(held.pop_front());
             }

@@ -1,11 +1,14 @@
 //! Quorum queues of several nodes: the leader's machine decides, and its members do what it logs.
 //!
 //! [`leading`] is what the leader keeps of its members. [`role`] begins and ends the part that this node has in a queue. [`shipping`] sends what was
-//! logged, and [`following`] takes it. [`clients`] keeps what clients of this node have at a queue while its leader changes. The members
-//! themselves, and who leads, are in the metadata: `metadata::Replicas`.
+//! logged, and [`following`] takes it. [`clients`] keeps what clients of this node have at a queue while its leader changes, [`held`] their
+//! unsettled deliveries, and [`claiming`] brings these to the next leader. The members themselves, and who leads, are in the metadata:
+//! `metadata::Replicas`.
 
+mod claiming;
 mod clients;
 mod following;
+mod held;
 mod leading;
 mod role;
 mod shipping;
@@ -15,6 +18,7 @@ mod taking_part;
 mod tests;
 mod watching;
 
-pub(crate) use role::{Replica, ReplicaEvent};
+pub(crate) use held::Holder;
+pub(crate) use role::{Claiming, Replica, ReplicaEvent};
 pub(crate) use shipping::Shipped;
 pub use shown::Place;

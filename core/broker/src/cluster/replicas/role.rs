@@ -1,15 +1,18 @@
 //! The part that this node has in a replicated queue, and what changes with it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use bytes::Bytes;
 use metadata::Replicas;
 use parking_lot::{Mutex, RwLock};
-use queues::{ConsumerId, ConsumerSpec};
+use queues::{ConsumerId, ConsumerSpec, SettleHow};
 
+use super::held::{Held, Holder};
 use crate::cell::Event;
+use crate::cell::portions::Runs;
 use crate::cluster::far::Far;
 use crate::cluster::replicas::leading::Leading;
 use crate::data::batch::BatchConfirms;
@@ -30,6 +33,8 @@ pub(crate) struct Replica {
     pub(super) leading: Mutex<Option<Leading<Waiting>>>,
     /// Clients of this node.
     pub(super) clients: Clients,
+    /// While this node leads: what clients of all nodes have since before.
+    pub(super) claims: Claims,
 }
 
 /// Something that concerns the members of a queue.
@@ -50,6 +55,12 @@ pub(crate) enum ReplicaEvent {
     Here { node: u16, epoch: u32 },
     /// Members that lack messages may be sent more.
     Fill,
+    /// A node says what a client of it has since before this node led.
+    Claim(Claiming),
+    /// It has said everything.
+    Claimed { node: u16, epoch: u32 },
+    /// A claim of this node was not granted.
+    Lost { epoch: u32, holder: Holder, numbers: Vec<Range<u64>> },
 }
 
 impl Replica {
@@ -61,6 +72,7 @@ impl Replica {
             brought: AtomicU32::new(0),
             leading: Mutex::default(),
             clients: Clients::default(),
+            claims: Claims::default(),
         }
     }
 
@@ -90,5 +102,55 @@ impl Replica {
 pub(super) struct Clients {
     pub(super) consumers: Mutex<HashMap<ConsumerId, (ConsumerSpec, Arc<dyn ConsumerSink>)>>,
     /// With the time when it began to wait.
-    pub(super) held: Mutex<VecDeque<(u64, Event)>>,
+    pub(super) waiting: Mutex<VecDeque<(u64, Event)>>,
+    /// Settlements that wait until the leader knows who has what. They settle deliveries, and are no more than those.
+    pub(super) settlements: Mutex<VecDeque<(SettleHow, Runs)>>,
+    /// Unsettled deliveries.
+    pub(super) held: Held,
+    /// The epoch whose leader knows what clients of this node have; 0 when none does.
+    pub(super) claimed: AtomicU32,
+}
+
+/// What a node claims for one holder.
+pub(crate) struct Claiming {
+    pub(crate) epoch: u32,
+    pub(crate) holder: Holder,
+    pub(crate) numbers: Vec<Range<u64>>,
+    /// The node; `None` for this one.
+    pub(crate) far: Option<Arc<Far>>,
+}
+
+/// Claims at the leader.
+#[derive(Default)]
+pub(super) struct Claims {
+    /// Whether somebody is waited for, or something waits for the disk.
+    pub(super) are_open: AtomicBool,
+    pub(super) open: Mutex<Open>,
+}
+
+#[derive(Default)]
+pub(super) struct Open {
+    pub(super) epoch: u32,
+    /// Nodes that have not told everything.
+    pub(super) nodes: BTreeSet<u16>,
+    pub(super) until_ms: u64,
+    /// The block of the first message of the first one is being read; all others wait behind it.
+    pub(super) waiting: VecDeque<Claiming>,
+    /// Settlements that came behind claims which wait.
+    pub(super) settlements: Vec<Event>,
+}
+
+impl Claims {
+    /// A node has told everything, or is gone.
+    pub(super) fn told(&self, node: u16, epoch: u32) {
+        let mut open = self.open.lock();
+        if open.epoch == epoch {
+            open.nodes.remove(&node);
+        }
+    }
+
+    /// A node is gone. Returns whether it was waited for.
+    pub(super) fn left(&self, node: u16) -> bool {
+        self.are_open.load(Ordering::Acquire) && self.open.lock().nodes.remove(&node)
+    }
 }

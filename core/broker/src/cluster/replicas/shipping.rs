@@ -134,17 +134,23 @@ impl Queue {
         classic.live().encode(&mut live);
         leading.asked(node, now_ms);
         let epoch = leading.known().epoch;
-        let applied = self.services().cluster.as_ref().map_or(0, |cluster| cluster.view().applied);
+        let applied = self.services().cluster.as_ref().map_or(0, |cluster| cluster.fars().needed());
         far.send_replica(self.id, applied, frames::SYNC, |out| {
             out.put_u32(epoch);
             out.extend_from_slice(&live);
         });
     }
 
-    /// After each event: the disk may have read what a member lacks, or letters that it waits for are safe.
-    pub(crate) fn go_on_filling(self: &Arc<Self>, machine: &mut AnyMachine, fx: &mut CellEffects<'_>) {
+    /// After each event: the disk may have read what a member lacks or a client claims, or letters that a member waits for are safe.
+    pub(crate) fn go_on_filling(
+        self: &Arc<Self>,
+        machine: &mut AnyMachine,
+        now_ms: u64,
+        fx: &mut CellEffects<'_>,
+    ) {
         if let AnyMachine::Classic(classic) = machine {
             self.fill_members(classic, fx);
+            self.go_on_claiming(classic, now_ms, fx);
         }
     }
 
@@ -229,6 +235,13 @@ impl Queue {
                 }
             }
             ReplicaEvent::Fill => {}
+            ReplicaEvent::Claim(claiming) => self.note_claim(replica, claiming),
+            ReplicaEvent::Claimed { node, epoch } => replica.claims.told(node, epoch),
+            ReplicaEvent::Lost { epoch, holder, numbers } => {
+                if replica.known().epoch == epoch {
+                    numbers.into_iter().for_each(|gone| replica.clients.held.lose(holder, gone));
+                }
+            }
             ReplicaEvent::Sync { epoch, live, far } => self.follow_live(classic, (epoch, live), &far, fx),
             ReplicaEvent::Records { epoch, number, records, far } => {
                 self.follow_records(classic, (epoch, number, records), &far, now_ms, fx);

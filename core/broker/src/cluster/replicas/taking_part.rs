@@ -16,9 +16,12 @@ impl Queue {
     pub(crate) fn set_replicas(self: &Arc<Self>, replicas: &Arc<Replicas>) {
         let own = self.services().own_node;
         let replica = self.replica.get_or_init(|| Box::new(Replica::new(own, replicas.clone())));
-        *replica.known.write() = replicas.clone();
+        let before = std::mem::replace(&mut *replica.known.write(), replicas.clone());
         if let Some(cluster) = &self.services().cluster {
             cluster.fars().note_replicated(self);
+            if before.leader == own && before.epoch != replicas.epoch {
+                cluster.fars().forget_unsettled(self.id);
+            }
         }
         // The caller holds the metadata.
         self.submit_later(Event::Replica(Box::new(ReplicaEvent::Changed)));
@@ -44,6 +47,7 @@ impl Queue {
         if !replica.has_begun(known.epoch) {
             self.end_part(replica, fx);
             if leads {
+                self.await_claims(replica, classic, known.epoch, now_ms);
                 classic.let_follow(false, known.epoch, now_ms, fx);
                 *replica.leading.lock() = Some(Leading::new(replica.own, &known, now_ms));
             } else {

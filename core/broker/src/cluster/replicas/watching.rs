@@ -26,6 +26,10 @@ impl Queue {
     /// The link to a node has ended.
     pub(crate) fn node_left(self: &Arc<Self>, node: u16) {
         let Some(replica) = self.replica.get() else { return };
+        if replica.claims.left(node) {
+            // It may have been the last one.
+            self.submit_later(Event::Replica(Box::new(ReplicaEvent::Fill)));
+        }
         let now_ms = self.services().now_ms();
         if let Some(leading) = &mut *replica.leading.lock() {
             leading.left(node, now_ms);

@@ -151,3 +151,20 @@ def test_connections_and_channels_of_all_nodes_are_shown_and_closed_by_any(three
         request.add_header("Authorization", "Basic Z3Vlc3Q6Z3Vlc3Q=")
         assert urllib.request.urlopen(request, timeout=20).status == 204
         eventually(lambda: all_nodes("connections") == [a.name], "it is closed")
+
+
+def test_totals_of_the_overview_are_those_of_all_nodes(three):
+    with contextlib.ExitStack() as stack:
+        channels = [stack.enter_context(channel_at(node)) for node in three.nodes]
+        for nth, channel in enumerate(channels):
+            channel.queue_declare(f"totals {nth}", durable=True)
+            channel.basic_publish("", f"totals {nth}", b"m")
+
+        def totals(node):
+            said = api(node, "overview")
+            objects, counted = said["object_totals"], said.get("message_stats", {})
+            return objects["connections"], objects["channels"], objects["queues"], said["queue_totals"]["messages"], counted.get("publish")
+
+        eventually(lambda: all(totals(node) == (3, 3, 3, 3, 3) for node in three.nodes), "every node shows the sums")
+        listeners = api(three.nodes[0], "overview")["listeners"]
+        assert {it["node"] for it in listeners} == {node.name for node in three.nodes}

@@ -311,7 +311,7 @@ fn stopping(pid_file: &str) -> String {
 }
 
 fn wait_for_quorum(given: Option<Duration>) -> String {
-    let seconds = given.unwrap_or(Duration::from_secs(120)).as_secs();
+    let seconds = given.unwrap_or(super::waiting::DEFAULT_FOR_QUORUM).as_secs();
     format!(
         "Will wait for a quorum + 1 of nodes to be online for all quorum queues and streams for {seconds} seconds..."
     )

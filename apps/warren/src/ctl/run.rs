@@ -114,6 +114,11 @@ fn ask(
     if comes_first(&arguments.request.command) {
         announce(&mut banner)?;
     }
+    if arguments.request.command == waiting::FOR_QUORUM {
+        announce(&mut banner)?;
+        let timeout = arguments.timeout.unwrap_or(waiting::DEFAULT_FOR_QUORUM);
+        waiting::for_quorum(server, &arguments.request, timeout);
+    }
     let gone = match arguments.request.command.as_str() {
         "shutdown" if !arguments.request.has("no-wait") => Gone::of(server),
         "stop" => arguments.request.args.first().and_then(|file| Gone::named_by(Path::new(file))),

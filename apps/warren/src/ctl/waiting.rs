@@ -18,6 +18,12 @@ const ATTEMPT: Duration = Duration::from_secs(1);
 /// How long to wait when nothing else is asked for: RabbitMQ's five minutes.
 pub(super) const DEFAULT: Duration = Duration::from_secs(300);
 
+/// As [`DEFAULT`], of [`FOR_QUORUM`].
+pub(super) const DEFAULT_FOR_QUORUM: Duration = Duration::from_secs(120);
+
+/// The command that waits until the node may stop.
+pub(super) const FOR_QUORUM: &str = "await_online_quorum_plus_one";
+
 /// Whether this command waits for the server to answer.
 pub(super) fn waits_for_start(command: &str) -> bool {
     matches!(command, "await_startup" | "await_online_nodes")
@@ -178,6 +184,11 @@ pub(super) fn for_nodes(server: &Server, count: u64, timeout: Duration) -> Resul
             _ => false,
         });
     if are_there { Ok(()) } else { Err(None) }
+}
+
+/// Waits until the node may stop: all quorum queues, and the metadata, can do without it.
+pub(super) fn for_quorum(server: &Server, request: &Request, timeout: Duration) {
+    until(timeout, || !matches!(server.call(request, ATTEMPT), Ok(Answer::Failed(_))));
 }
 
 /// How to see that a server has ended.

@@ -39,6 +39,7 @@ pub(crate) const COMMANDS: Commands = &[
         Ok(Answer::message("Cluster reported no deprecated features in use"))
     }),
     ("check_if_node_is_quorum_critical", |it| cluster::check_critical(it.broker, it.node)),
+    ("await_online_quorum_plus_one", |it| cluster::quorum_plus_one(it.broker, it.node)),
     ("certificates", |it| Ok(certificates::certificates(it.node))),
     ("check_certificate_expiration", |it| certificates::check_expiration(it.node, it.request)),
     ("reload_certificates", |it| certificates::reload(it.broker, it.node)),

@@ -29,11 +29,6 @@ pub(crate) const COMMANDS: Commands = &[
     ("has_reached_target_cluster_size", |_| {
         Ok(Answer::message(&format!("Target cluster size has been reached on node {NODE_NAME}")))
     }),
-    ("await_online_quorum_plus_one", |_| {
-        Ok(Answer::message(
-            "Target node seems to be the only one in a single node cluster, the command does not apply",
-        ))
-    }),
     ("discover_peers", |_| Ok(Answer::facts(format!("[:\"{NODE_NAME}\"]"), json!([NODE_NAME])))),
     ("message_size_stats", |it| Ok(message_sizes(it.broker))),
     ("list_node_auth_attempt_stats", |it| Ok(logins(it.broker))),

@@ -1,4 +1,4 @@
-//! What only the other nodes of a cluster have: their connections and channels. A node asks the others with the route, the query and the user of its
+//! What only the other nodes of a cluster have: their connections and channels, and what they have counted. A node asks the others with the route, the query and the user of its
 //! own request, and adds their answers to its own. A node that does not answer is passed over.
 
 use std::cell::RefCell;
@@ -20,7 +20,8 @@ const OF_LISTS: [&str; 8] =
     ["page", "page_size", "pagination", "name", "use_regex", "sort", "sort_reverse", "columns"];
 
 /// Paths of routes that nodes answer for each other.
-const PATHS: [&str; 8] = [
+const PATHS: [&str; 9] = [
+    "/api/overview",
     "/api/connections",
     "/api/vhosts/{vhost}/connections",
     "/api/connections/{name}",
@@ -67,10 +68,15 @@ fn ask(call: &Call, method: Method) -> Vec<Said> {
     answers.filter_map(|(_, bytes)| serde_json::from_slice(&bytes).ok()).collect()
 }
 
+/// What the other nodes answer to the same request.
+pub(crate) fn pages(call: &Call) -> Vec<Value> {
+    ask(call, Method::Get).into_iter().filter(|said| said.status == 200).map(|said| said.body).collect()
+}
+
 /// Things that the other nodes list at the same path.
 pub(crate) fn lists(call: &Call) -> Vec<Value> {
-    let of_node = |said: Said| if let Value::Array(values) = said.body { values } else { Vec::new() };
-    ask(call, Method::Get).into_iter().filter(|said| said.status == 200).flat_map(of_node).collect()
+    let of_node = |body: Value| if let Value::Array(values) = body { values } else { Vec::new() };
+    pages(call).into_iter().flat_map(of_node).collect()
 }
 
 /// Answers with the things of all nodes; `has_pages` as RabbitMQ cuts the list into pages. On a node alone they are made as they are written.

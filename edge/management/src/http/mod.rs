@@ -66,6 +66,7 @@ mod shovels;
 mod slots;
 mod sort_key;
 mod streams;
+mod sums;
 mod table;
 mod users;
 mod vhosts;

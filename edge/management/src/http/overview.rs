@@ -5,12 +5,14 @@ use serde_json::{Value, json};
 
 use super::auth::{self, Access, is_monitor, sees_vhost};
 use super::call::{Call, text};
+use super::elsewhere;
 use super::node_facts;
 use super::permissions;
 use super::problem::Problem;
 use super::rates;
 use super::reply::{Answer, Reply};
 use super::route::{Method, Route, route};
+use super::sums;
 use crate::resources::alarms;
 use crate::resources::node::NODE_NAME;
 use crate::resources::parameters;
@@ -21,7 +23,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Get,
         "/api/overview",
         Access::Management,
-        "The node, its listeners, totals and message rates.",
+        "The node; listeners, totals and message rates of all nodes.",
         overview,
     ),
     route(Method::Get, "/api/cluster-name", Access::Management, "The cluster's name.", cluster_name),
@@ -122,7 +124,28 @@ fn overview(call: &Call) -> Answer {
         json["listeners"] = node_facts::listeners(node);
         json["contexts"] = node_facts::contexts(node);
     }
+    elsewhere::pages(call).iter().for_each(|other| add_node(&mut json, other));
     super::listing::one(call, json)
+}
+
+/// Adds what only another node has or counts: exchanges and queues are the same on all.
+fn add_node(json: &mut Value, other: &Value) {
+    for name in ["message_stats", "churn_rates", "queue_totals"] {
+        if let (Some(Value::Object(own)), Some(Value::Object(more))) = (json.get_mut(name), other.get(name)) {
+            sums::add(own, more);
+        }
+    }
+    for name in ["channels", "connections", "consumers"] {
+        let totals = [&json["object_totals"][name], &other["object_totals"][name]];
+        if let [Some(own), Some(more)] = totals.map(Value::as_u64) {
+            json["object_totals"][name] = (own + more).into();
+        }
+    }
+    for name in ["listeners", "contexts"] {
+        if let (Some(Value::Array(own)), Some(Value::Array(more))) = (json.get_mut(name), other.get(name)) {
+            own.extend(more.iter().cloned());
+        }
+    }
 }
 
 /// Counts of what the user may see.

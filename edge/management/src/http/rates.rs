@@ -223,29 +223,7 @@ fn seen(call: &Call) -> (Key, Key, QueueGlance, Counters) {
     (Key::Seen(user.clone()), Key::SeenQueues(user), sums, traffic(&totals))
 }
 
-/// Queues of other nodes that the overview asks at most.
-const ASKED_MAX: usize = 10_000;
-
-/// Adds messages in queues of other nodes, as those answer. Rates stay those of this node.
-fn add_elsewhere(call: &Call, lengths: &mut Map<String, Value>) {
-    let vhosts = call.broker().vhosts();
-    let seen = vhosts.iter().filter(|vhost| sees_vhost(&call.user, vhost.name()));
-    let queues = seen.flat_map(|vhost| vhost.queues()).filter(|queue| queue.is_elsewhere());
-    let asked: Vec<_> = queues.take(ASKED_MAX).map(|queue| queue.stats()).collect();
-    let (mut ready, mut unacked) = (0, 0);
-    for stats in asked.into_iter().map(|stats| stats.wait()) {
-        (ready, unacked) = (ready + stats.ready, unacked + stats.unacked);
-    }
-    for (name, more) in
-        [("messages", ready + unacked), ("messages_ready", ready), ("messages_unacknowledged", unacked)]
-    {
-        if let Some(own) = lengths.get(name).and_then(Value::as_u64) {
-            lengths.insert(name.into(), (own + more).into());
-        }
-    }
-}
-
-/// The part of the overview about the cluster.
+/// The part of the overview about what this node counts.
 pub(crate) fn overview(call: &Call) -> [(&'static str, Map<String, Value>); 3] {
     let (app, ranges) = (&call.app, Ranges::of(call));
     let (traffic_key, queues_key, sums, counters) = match is_monitor(&call.user) {
@@ -261,8 +239,7 @@ pub(crate) fn overview(call: &Call) -> [(&'static str, Map<String, Value>); 3] {
         false => app.samples.with_rates(traffic_key, &counters, ranges.messages),
     };
     let churn = app.samples.with_rates(Key::NodeChurn, &churn(&app.broker), ranges.messages);
-    let mut lengths = app.samples.with_rates(queues_key, &lengths(&sums), ranges.lengths);
-    add_elsewhere(call, &mut lengths);
+    let lengths = app.samples.with_rates(queues_key, &lengths(&sums), ranges.lengths);
     [("message_stats", stats), ("churn_rates", churn), ("queue_totals", lengths)]
 }
 

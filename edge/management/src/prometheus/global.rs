@@ -12,6 +12,7 @@ use super::metric::{Metric, counter};
 use super::page::{Kind, Page, labels};
 use super::streams;
 use crate::resources::node::NODE_NAME;
+use crate::resources::node::cluster::members;
 use crate::resources::parameters::{CLUSTER_ID, global_text};
 
 /// The label of what came over AMQP 0-9-1.
@@ -237,7 +238,13 @@ pub(crate) fn alarms(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
     ] {
         page.single(name, Kind::Untyped, help, f64::from(u8::from(raised.has(alarm))))?;
     }
-    page.single("unreachable_cluster_peers_count", Kind::Gauge, "Nodes that cannot be reached", 0.0)?;
+    let unreachable = members(asked.node).iter().filter(|member| !member.is_running).count();
+    page.single(
+        "unreachable_cluster_peers_count",
+        Kind::Gauge,
+        "Nodes that cannot be reached",
+        unreachable as f64,
+    )?;
     let before = page.set_prefix("warren_");
     let failed = raised.has(Raised::STORAGE_FAILED);
     page.single("storage_failed", Kind::Gauge, "1 after a sync has failed", f64::from(u8::from(failed)))?;

@@ -67,6 +67,16 @@ pub(super) fn check_critical(broker: &Broker, node: &Node) -> Outcome {
     check_with(node, queues.iter().map(|queue| membership::readable(queue)).collect())
 }
 
+/// The same, as it is now: the client asks again until the time is over.
+pub(super) fn quorum_plus_one(broker: &Broker, node: &Node) -> Outcome {
+    if is_critical(node).is_none() {
+        return Ok(Answer::message(
+            "Target node seems to be the only one in a single node cluster, the command does not apply",
+        ));
+    }
+    check_critical(broker, node).map(|_| Answer::done())
+}
+
 fn check_with(node: &Node, mut needed_by: Vec<String>) -> Outcome {
     match is_critical(node) {
         None => {

@@ -1,5 +1,6 @@
 // A client of AMQP 1.0 with promises, on rhea; and one of AMQP 0-9-1 beside it. AMQP_URL says where the broker is.
 "use strict";
+const assert = require("node:assert");
 const rhea = require("rhea");
 const amqplib = require("amqplib");
 
@@ -102,8 +103,15 @@ async function legacy() {
   return { channel, close: () => connection.close() };
 }
 
+/** Expects an attach to be refused with a condition and a text. */
+const refused = (promise, condition, description) =>
+  assert.rejects(promise, (error) => {
+    assert.deepStrictEqual([error.condition, error.message], [condition, description]);
+    return true;
+  });
+
 let count = 0;
 const fresh = (name) => `amqp10-${process.pid}-${name}-${count++}`;
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-module.exports = { connect, sender, send, receiver, legacy, once, fresh, pause, refusal, rhea };
+module.exports = { connect, sender, send, receiver, legacy, once, fresh, pause, refusal, refused, rhea };

@@ -2,7 +2,7 @@
 "use strict";
 const { test, before, after } = require("node:test");
 const assert = require("node:assert");
-const { connect, sender, send, receiver, legacy, once, fresh, pause, refusal, rhea } = require("./link.js");
+const { connect, sender, send, receiver, legacy, once, fresh, pause, refusal, refused, rhea } = require("./link.js");
 
 let connection;
 let old;
@@ -14,12 +14,6 @@ after(async () => {
   connection.close();
   await old.close();
 });
-
-const refused = (promise, condition, description) =>
-  assert.rejects(promise, (error) => {
-    assert.deepStrictEqual([error.condition, error.message], [condition, description]);
-    return true;
-  });
 
 /** The error with which the broker ends a connection. */
 async function ended(connection) {

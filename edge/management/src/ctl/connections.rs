@@ -1,26 +1,20 @@
 //! Connections and channels: listed and closed. Refuses to know their protocol.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use broker::{
-    Broker, ChannelInfo, CloseReason, ConnectionControl, ConnectionId, ConnectionInfo, MqttInfo,
-    PeerCertificate, TlsSession,
-};
+use broker::{Broker, CloseReason, MqttInfo, PeerCertificate, TlsSession};
 use serde_json::Value;
 use wire::amqp091::{Table, Value as Field};
 
 use crate::ctl::columns::{Column, chosen, rows};
 use crate::ctl::commands::{Outcome, arguments, usage};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
-use crate::resources::connections::{connection_of, pid};
-use crate::resources::values::{now_ms, typed};
+use crate::resources::connections::{ChannelRow, ConnectionRow, connection_of, pid};
+use crate::resources::values::typed;
 
 /// Longest pause between two connections that are closed, milliseconds.
 const DELAY_MS_MAX: u64 = 10_000;
-
-type Connection = (ConnectionId, ConnectionInfo, Arc<dyn ConnectionControl>);
 
 /// The numbers of an IP address, as RabbitMQ's tools write it in JSON; a text that is none stays.
 fn address(text: &str) -> Value {
@@ -42,76 +36,70 @@ fn protocol(name: &str) -> Value {
 
 pub(crate) const CONNECTION_DEFAULTS: &[&str] = &["user", "peer_host", "peer_port", "state"];
 
-pub(crate) const CONNECTION_COLUMNS: &[Column<Connection>] = &[
-    ("pid", |(id, ..)| pid(*id, 0).into()),
-    ("name", |(_, it, _)| it.name.as_str().into()),
-    ("user_provided_name", |(_, it, _)| it.user_provided_name.as_deref().unwrap_or_default().into()),
-    ("user", |(_, it, _)| it.user.as_str().into()),
-    ("vhost", |(_, it, _)| it.vhost.as_str().into()),
-    ("host", |(_, it, _)| address(&it.host)),
-    ("port", |(_, it, _)| it.port.into()),
-    ("peer_host", |(_, it, _)| address(&it.peer_host)),
-    ("peer_port", |(_, it, _)| it.peer_port.into()),
-    ("state", |(_, it, _)| it.state.into()),
-    ("protocol", |(_, it, _)| protocol(it.protocol)),
-    ("auth_mechanism", |(_, it, _)| it.auth_mechanism.as_str().into()),
-    ("ssl", |(_, it, _)| it.tls.is_some().into()),
-    ("ssl_protocol", |(_, it, _)| agreed(it, |tls| tls.protocol)),
-    ("ssl_key_exchange", |(_, it, _)| agreed(it, |tls| tls.key_exchange)),
-    ("ssl_cipher", |(_, it, _)| agreed(it, |tls| tls.cipher)),
-    ("ssl_hash", |(_, it, _)| agreed(it, |tls| tls.hash)),
-    ("peer_cert_subject", |(_, it, _)| peer(it, |certificate| &certificate.subject)),
-    ("peer_cert_issuer", |(_, it, _)| peer(it, |certificate| &certificate.issuer)),
-    ("peer_cert_validity", |(_, it, _)| peer(it, |certificate| &certificate.validity)),
-    ("peer_cert_serial_number", |(_, it, _)| peer(it, |certificate| &certificate.serial)),
-    ("container_id", |(_, it, _)| it.container_id.as_deref().unwrap_or_default().into()),
-    ("channels", |(_, it, _)| it.channels.into()),
-    ("channel_max", |(_, it, _)| it.channel_max.into()),
-    ("frame_max", |(_, it, _)| it.frame_max.into()),
-    ("timeout", |(_, it, _)| it.heartbeat_s.into()),
-    ("client_properties", |(_, it, _)| typed(&it.client_properties)),
-    ("connected_at", |(_, it, _)| it.connected_at_ms.into()),
-    ("recv_cnt", |(_, it, _)| it.totals.received_count.into()),
-    ("send_cnt", |(_, it, _)| it.totals.sent_count.into()),
-    ("recv_oct", |(_, it, _)| it.totals.received_bytes.into()),
-    ("send_oct", |(_, it, _)| it.totals.sent_bytes.into()),
-    ("send_pend", |(_, it, _)| it.send_pending_bytes.into()),
-    ("memory", |(.., control)| control.memory().total().into()),
+pub(crate) const CONNECTION_COLUMNS: &[Column<ConnectionRow>] = &[
+    ("pid", |it| pid(it.id, 0).into()),
+    ("name", |it| it.info.name.as_str().into()),
+    ("user_provided_name", |it| it.info.user_provided_name.as_deref().unwrap_or_default().into()),
+    ("user", |it| it.info.user.as_str().into()),
+    ("vhost", |it| it.info.vhost.as_str().into()),
+    ("host", |it| address(&it.info.host)),
+    ("port", |it| it.info.port.into()),
+    ("peer_host", |it| address(&it.info.peer_host)),
+    ("peer_port", |it| it.info.peer_port.into()),
+    ("state", |it| it.info.state.into()),
+    ("protocol", |it| protocol(it.info.protocol)),
+    ("auth_mechanism", |it| it.info.auth_mechanism.as_str().into()),
+    ("ssl", |it| it.info.tls.is_some().into()),
+    ("ssl_protocol", |it| agreed(it, |tls| tls.protocol)),
+    ("ssl_key_exchange", |it| agreed(it, |tls| tls.key_exchange)),
+    ("ssl_cipher", |it| agreed(it, |tls| tls.cipher)),
+    ("ssl_hash", |it| agreed(it, |tls| tls.hash)),
+    ("peer_cert_subject", |it| peer(it, |certificate| &certificate.subject)),
+    ("peer_cert_issuer", |it| peer(it, |certificate| &certificate.issuer)),
+    ("peer_cert_validity", |it| peer(it, |certificate| &certificate.validity)),
+    ("peer_cert_serial_number", |it| peer(it, |certificate| &certificate.serial)),
+    ("container_id", |it| it.info.container_id.as_deref().unwrap_or_default().into()),
+    ("channels", |it| it.info.channels.into()),
+    ("channel_max", |it| it.info.channel_max.into()),
+    ("frame_max", |it| it.info.frame_max.into()),
+    ("timeout", |it| it.info.heartbeat_s.into()),
+    ("client_properties", |it| typed(&it.info.client_properties)),
+    ("connected_at", |it| it.info.connected_at_ms.into()),
+    ("recv_cnt", |it| it.info.totals.received_count.into()),
+    ("send_cnt", |it| it.info.totals.sent_count.into()),
+    ("recv_oct", |it| it.info.totals.received_bytes.into()),
+    ("send_oct", |it| it.info.totals.sent_bytes.into()),
+    ("send_pend", |it| it.info.send_pending_bytes.into()),
+    ("memory", |it| it.control.memory().total().into()),
 ];
 
-/// What an encrypted connection has agreed on; nothing for another.
-fn agreed(info: &ConnectionInfo, read: fn(&TlsSession) -> &'static str) -> Value {
-    info.tls.as_deref().map_or("", read).into()
+fn agreed(row: &ConnectionRow, read: fn(&TlsSession) -> &'static str) -> Value {
+    row.agreed(read).unwrap_or_default().into()
 }
 
-/// What the client's certificate says; nothing without one.
-fn peer(info: &ConnectionInfo, read: fn(&PeerCertificate) -> &String) -> Value {
-    let certificate = info.tls.as_deref().and_then(|tls| tls.peer.as_ref());
-    certificate.map_or("", |certificate| read(certificate).as_str()).into()
+fn peer(row: &ConnectionRow, read: fn(&PeerCertificate) -> &String) -> Value {
+    row.peer(read).unwrap_or_default().into()
 }
 
 /// All connections of the node.
 pub(crate) fn list_connections(broker: &Broker, request: &Request) -> Outcome {
     let columns = chosen(request, CONNECTION_COLUMNS, CONNECTION_DEFAULTS)?;
-    let now_ms = now_ms();
-    let all = broker.connections().all().into_iter();
-    let all = all.map(|(id, control)| (id, control.info().at(now_ms), control));
-    Ok(rows(&columns, all))
+    Ok(rows(&columns, ConnectionRow::all(broker)))
 }
 
 /// RabbitMQ's columns of connections of MQTT that are not among those of all, or are written in another way.
-const MQTT_COLUMNS: &[Column<Connection>] = &[
-    ("client_id", |(_, it, _)| client_id(it).into()),
-    ("conn_name", |(_, it, _)| it.name.as_str().into()),
-    ("connection_state", |(_, it, _)| it.state.into()),
-    ("clean_sess", |(_, it, _)| of_mqtt(it, |mqtt| mqtt.is_clean.into())),
-    ("exchange", |(_, it, _)| of_mqtt(it, |mqtt| mqtt.exchange.as_str().into())),
-    ("prefetch", |(_, it, _)| of_mqtt(it, |mqtt| mqtt.prefetch.into())),
-    ("messages_unacknowledged", |(_, it, _)| of_mqtt(it, |mqtt| mqtt.unacknowledged.into())),
-    ("messages_unconfirmed", |(_, it, _)| of_mqtt(it, |mqtt| mqtt.unconfirmed.into())),
-    ("protocol", |(_, it, _)| mqtt_protocol(it.protocol).into()),
-    ("host", |(_, it, _)| it.host.as_str().into()),
-    ("peer_host", |(_, it, _)| it.peer_host.as_str().into()),
+const MQTT_COLUMNS: &[Column<ConnectionRow>] = &[
+    ("client_id", |it| client_id(it).into()),
+    ("conn_name", |it| it.info.name.as_str().into()),
+    ("connection_state", |it| it.info.state.into()),
+    ("clean_sess", |it| of_mqtt(it, |mqtt| mqtt.is_clean.into())),
+    ("exchange", |it| of_mqtt(it, |mqtt| mqtt.exchange.as_str().into())),
+    ("prefetch", |it| of_mqtt(it, |mqtt| mqtt.prefetch.into())),
+    ("messages_unacknowledged", |it| of_mqtt(it, |mqtt| mqtt.unacknowledged.into())),
+    ("messages_unconfirmed", |it| of_mqtt(it, |mqtt| mqtt.unconfirmed.into())),
+    ("protocol", |it| mqtt_protocol(it.info.protocol).into()),
+    ("host", |it| it.info.host.as_str().into()),
+    ("peer_host", |it| it.info.peer_host.as_str().into()),
 ];
 
 /// Fields that connections of MQTT share with others.
@@ -133,8 +121,8 @@ const MQTT_COLUMNS_OF_ALL: &[&str] = &[
     "vhost",
 ];
 
-fn of_mqtt(info: &ConnectionInfo, read: fn(&MqttInfo) -> Value) -> Value {
-    info.mqtt.as_ref().map_or(Value::Null, read)
+fn of_mqtt(row: &ConnectionRow, read: fn(&MqttInfo) -> Value) -> Value {
+    row.info.mqtt.as_ref().map_or(Value::Null, read)
 }
 
 /// RabbitMQ's text of a version.
@@ -150,8 +138,8 @@ fn mqtt_protocol(name: &str) -> &str {
     }
 }
 
-fn client_id(info: &ConnectionInfo) -> String {
-    match Table::from_raw(&info.client_properties).get("client_id") {
+fn client_id(row: &ConnectionRow) -> String {
+    match Table::from_raw(&row.info.client_properties).get("client_id") {
         Some(Field::LongStr(id)) => String::from_utf8_lossy(id).into_owned(),
         _ => String::new(),
     }
@@ -162,10 +150,7 @@ fn mqtt_connections(broker: &Broker, request: &Request, word: &str) -> Outcome {
     let mut known = MQTT_COLUMNS.to_vec();
     known.extend(CONNECTION_COLUMNS.iter().filter(|column| MQTT_COLUMNS_OF_ALL.contains(&column.0)));
     let columns = chosen(request, &known, &["client_id", "conn_name"])?;
-    let now_ms = now_ms();
-    let all = broker.connections().all().into_iter();
-    let all = all.map(|(id, control)| (id, control.info().at(now_ms), control));
-    Ok(rows(&columns, all.filter(|(_, it, _)| it.protocol.starts_with(word))))
+    Ok(rows(&columns, ConnectionRow::all(broker).filter(|it| it.info.protocol.starts_with(word))))
 }
 
 /// All connections of MQTT that do not come over WebSocket.
@@ -178,24 +163,22 @@ pub(crate) fn list_web_mqtt_connections(broker: &Broker, request: &Request) -> O
     mqtt_connections(broker, request, "Web MQTT")
 }
 
-type Channel = (ConnectionId, ChannelInfo);
-
-pub(crate) const CHANNEL_COLUMNS: &[Column<Channel>] = &[
-    ("pid", |(id, it)| pid(*id, it.number).into()),
-    ("connection", |(id, _)| pid(*id, 0).into()),
-    ("name", |(_, it)| format!("{} ({})", it.connection, it.number).into()),
-    ("number", |(_, it)| it.number.into()),
-    ("user", |(_, it)| it.user.as_str().into()),
-    ("vhost", |(_, it)| it.vhost.as_str().into()),
-    ("transactional", |(_, it)| it.transactional.into()),
-    ("confirm", |(_, it)| it.confirm.into()),
-    ("consumer_count", |(_, it)| it.consumer_count.into()),
-    ("messages_unacknowledged", |(_, it)| it.messages_unacknowledged.into()),
-    ("messages_uncommitted", |(_, it)| it.messages_uncommitted.into()),
-    ("acks_uncommitted", |(_, it)| it.acks_uncommitted.into()),
-    ("messages_unconfirmed", |(_, it)| it.messages_unconfirmed.into()),
-    ("prefetch_count", |(_, it)| it.prefetch_count.into()),
-    ("global_prefetch_count", |(_, it)| it.global_prefetch_count.into()),
+pub(crate) const CHANNEL_COLUMNS: &[Column<ChannelRow>] = &[
+    ("pid", |it| pid(it.connection.id, it.info.number).into()),
+    ("connection", |it| pid(it.connection.id, 0).into()),
+    ("name", |it| it.name().into()),
+    ("number", |it| it.info.number.into()),
+    ("user", |it| it.info.user.as_str().into()),
+    ("vhost", |it| it.info.vhost.as_str().into()),
+    ("transactional", |it| it.info.transactional.into()),
+    ("confirm", |it| it.info.confirm.into()),
+    ("consumer_count", |it| it.info.consumer_count.into()),
+    ("messages_unacknowledged", |it| it.info.messages_unacknowledged.into()),
+    ("messages_uncommitted", |it| it.info.messages_uncommitted.into()),
+    ("acks_uncommitted", |it| it.info.acks_uncommitted.into()),
+    ("messages_unconfirmed", |it| it.info.messages_unconfirmed.into()),
+    ("prefetch_count", |it| it.info.prefetch_count.into()),
+    ("global_prefetch_count", |it| it.info.global_prefetch_count.into()),
     ("state", |_| "running".into()),
 ];
 
@@ -204,11 +187,7 @@ pub(crate) const CHANNEL_DEFAULTS: &[&str] = &["pid", "user", "consumer_count", 
 /// All channels of the node.
 pub(crate) fn list_channels(broker: &Broker, request: &Request) -> Outcome {
     let columns = chosen(request, CHANNEL_COLUMNS, CHANNEL_DEFAULTS)?;
-    let connections = broker.connections().all();
-    let all = connections
-        .iter()
-        .flat_map(|(id, control)| control.channels().into_iter().map(|channel| (*id, channel)));
-    Ok(rows(&columns, all))
+    Ok(rows(&columns, ConnectionRow::all(broker).flat_map(|connection| connection.channels())))
 }
 
 /// By the pid of a listing; the client reads the reason (B28).
@@ -258,6 +237,8 @@ pub(crate) fn close_all_user_connections(broker: &Broker, request: &Request) -> 
 
 #[cfg(test)]
 mod tests {
+    use broker::ConnectionId;
+
     use super::*;
 
     #[test]

@@ -1,11 +1,8 @@
 //! Connections of the stream protocol, groups of its consumers, super streams, stored offsets.
 
-use std::sync::Arc;
-
 use broker::streams::{GroupInfo, GroupMemberInfo, GroupStanding};
 use broker::{
-    Broker, ConnectionControl, ConnectionId, ConnectionInfo, StreamConsumer, StreamPublisher,
-    SuperStreamRefused, size_bytes,
+    Broker, ConnectionId, ConnectionInfo, StreamConsumer, StreamPublisher, SuperStreamRefused, size_bytes,
 };
 use serde_json::{Map, Value, json};
 use wire::amqp091::TableBuf;
@@ -14,7 +11,7 @@ use crate::ctl::columns::{Column, chosen, rows};
 use crate::ctl::commands::{Outcome, arguments, refused, usage};
 use crate::ctl::connections::CONNECTION_COLUMNS;
 use crate::ctl::protocol::{Answer, Exit, Failure, Request, Rows};
-use crate::resources::connections::pid;
+use crate::resources::connections::{ConnectionRow, pid};
 use crate::resources::node::NODE_NAME;
 use crate::resources::streams;
 use crate::resources::values::text;
@@ -24,15 +21,13 @@ const STREAM: &str = "stream";
 /// Partitions of a super stream unless a number is given.
 const PARTITIONS: usize = 3;
 
-type Connection = (ConnectionId, ConnectionInfo, Arc<dyn ConnectionControl>);
-
 /// Columns that connections of streams have beside those of all.
-const STREAM_COLUMNS: &[Column<Connection>] = &[
-    ("conn_name", |(_, it, _)| it.name.as_str().into()),
+const STREAM_COLUMNS: &[Column<ConnectionRow>] = &[
+    ("conn_name", |it| it.info.name.as_str().into()),
     ("node", |_| NODE_NAME.into()),
-    ("connection_state", |(_, it, _)| it.state.into()),
-    ("subscriptions", |(.., control)| control.stream_consumers().len().into()),
-    ("heartbeat", |(_, it, _)| it.heartbeat_s.into()),
+    ("connection_state", |it| it.info.state.into()),
+    ("subscriptions", |it| it.control.stream_consumers().len().into()),
+    ("heartbeat", |it| it.info.heartbeat_s.into()),
 ];
 
 /// All connections of the stream protocol.
@@ -42,11 +37,11 @@ pub(crate) fn list_stream_connections(broker: &Broker, request: &Request) -> Out
     Ok(rows(&columns, connections(broker, None)))
 }
 
-/// Those of a vhost, or all.
-fn connections(broker: &Broker, vhost: Option<&str>) -> Vec<Connection> {
-    let all = broker.connections().all().into_iter();
-    let all = all.map(|(id, control)| (id, control.info(), control));
-    all.filter(|(_, it, _)| it.protocol == STREAM && vhost.is_none_or(|vhost| vhost == it.vhost)).collect()
+/// Connections of the protocol in a vhost, or in all.
+fn connections(broker: &Broker, vhost: Option<&str>) -> Vec<ConnectionRow> {
+    let is_meant =
+        |info: &ConnectionInfo| info.protocol == STREAM && vhost.is_none_or(|vhost| vhost == info.vhost);
+    ConnectionRow::all(broker).filter(|row| is_meant(&row.info)).collect()
 }
 
 const CONSUMER_COLUMNS: &[Column<(ConnectionId, StreamConsumer)>] = &[
@@ -71,7 +66,7 @@ pub(crate) fn list_stream_consumers(broker: &Broker, request: &Request) -> Outco
     let defaults: Vec<&str> = CONSUMER_COLUMNS.iter().skip(2).map(|(name, _)| *name).collect();
     let columns = chosen(request, CONSUMER_COLUMNS, &defaults)?;
     let all = connections(broker, Some(request.vhost())).into_iter();
-    let of = |(id, _, control): Connection| control.stream_consumers().into_iter().map(move |it| (id, it));
+    let of = |row: ConnectionRow| row.control.stream_consumers().into_iter().map(move |it| (row.id, it));
     Ok(rows(&columns, all.flat_map(of)))
 }
 
@@ -91,7 +86,7 @@ pub(crate) fn list_stream_publishers(broker: &Broker, request: &Request) -> Outc
     let defaults: Vec<&str> = PUBLISHER_COLUMNS.iter().skip(2).map(|(name, _)| *name).collect();
     let columns = chosen(request, PUBLISHER_COLUMNS, &defaults)?;
     let all = connections(broker, Some(request.vhost())).into_iter();
-    let of = |(id, _, control): Connection| control.stream_publishers().into_iter().map(move |it| (id, it));
+    let of = |row: ConnectionRow| row.control.stream_publishers().into_iter().map(move |it| (row.id, it));
     Ok(rows(&columns, all.flat_map(of)))
 }
 

@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
-use broker::{ChannelInfo, ConnectionId, ConnectionInfo};
 use serde_json::{Value, json};
 
 use super::auth::Access;
 use super::call::Call;
-use super::connections::{Line, find, visible};
+use super::connections::{find, visible};
 use super::consumers;
 use super::elsewhere;
 use super::listing::{self, Listing, Wanted};
@@ -16,6 +15,7 @@ use super::rates::{self, Ranges};
 use super::reply::Answer;
 use super::route::{Method, Route, route};
 use super::shapes::{add_idle_since, connection_details, object};
+use crate::resources::connections::{ChannelRow, ConnectionRow};
 use crate::resources::node::NODE_NAME;
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -37,33 +37,16 @@ pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/channels/{name}", Access::Management, "One channel, with its consumers.", show),
 ];
 
-/// A channel, and the connection it is on.
-struct Channel {
-    connection: ConnectionId,
-    of: ConnectionInfo,
-    info: ChannelInfo,
+fn channels(lines: &[ConnectionRow]) -> Vec<ChannelRow> {
+    lines.iter().flat_map(ConnectionRow::channels).collect()
 }
 
-impl Channel {
-    fn name(&self) -> String {
-        format!("{} ({})", self.info.connection, self.info.number)
-    }
-}
-
-fn channels(lines: Vec<Line>) -> Vec<Channel> {
-    let each = |(connection, control, of): Line| {
-        let channels = control.channels().into_iter();
-        channels.map(move |info| Channel { connection, of: of.clone(), info }).collect::<Vec<_>>()
-    };
-    lines.into_iter().flat_map(each).collect()
-}
-
-fn answer(call: &Call, channels: Vec<Channel>) -> Answer {
+fn answer(call: &Call, channels: Vec<ChannelRow>) -> Answer {
     let (app, ranges) = (call.app.clone(), Ranges::of(call));
-    let render = move |channels: &[Channel], _: &Wanted| {
+    let render = move |channels: &[ChannelRow], _: &Wanted| {
         channels.iter().map(|channel| channel_object(&app, channel, ranges)).collect()
     };
-    let name = |channel: &Channel| Cow::Owned(channel.name());
+    let name = |channel: &ChannelRow| Cow::Owned(channel.name());
     let channels = Listing::new(channels, name, render);
     // Those of one vhost or connection RabbitMQ never cuts into pages.
     let is_part = call.part_if("vhost").or(call.part_if("connection")).is_some();
@@ -71,12 +54,12 @@ fn answer(call: &Call, channels: Vec<Channel>) -> Answer {
 }
 
 fn list(call: &Call) -> Answer {
-    answer(call, channels(visible(call)?))
+    answer(call, channels(&visible(call)?))
 }
 
 fn of_connection(call: &Call) -> Answer {
     match find(call, call.part("connection")) {
-        Ok(line) => answer(call, channels(vec![line])),
+        Ok(line) => answer(call, channels(&[line])),
         Err(problem) if problem.status == 404 && !call.is_from_node => {
             let there = elsewhere::lists(call);
             if there.is_empty() { Err(problem) } else { listing::of_values(call, there) }
@@ -85,12 +68,12 @@ fn of_connection(call: &Call) -> Answer {
     }
 }
 
-fn channel_object(app: &super::app::Inner, channel: &Channel, ranges: Ranges) -> Value {
+fn channel_object(app: &super::app::Inner, channel: &ChannelRow, ranges: Ranges) -> Value {
     let info = &channel.info;
     let mut json = object(json!({
         "acks_uncommitted": info.acks_uncommitted,
         "confirm": info.confirm,
-        "connection_details": connection_details(&channel.of),
+        "connection_details": connection_details(&channel.connection.info),
         "consumer_count": info.consumer_count,
         "global_prefetch_count": info.global_prefetch_count,
         "messages_unacknowledged": info.messages_unacknowledged,
@@ -107,14 +90,14 @@ fn channel_object(app: &super::app::Inner, channel: &Channel, ranges: Ranges) ->
         "vhost": info.vhost,
     }));
     add_idle_since(&mut json, info.used_ms);
-    rates::add_channel(app, &mut json, channel.connection, info, ranges);
+    rates::add_channel(app, &mut json, channel.connection.id, info, ranges);
     Value::Object(json)
 }
 
 /// The channel of a name, which is its connection's and its number.
-fn channel(call: &Call, name: &str) -> Result<Channel, Problem> {
+fn channel(call: &Call, name: &str) -> Result<ChannelRow, Problem> {
     let (connection, _) = name.rsplit_once(" (").ok_or_else(Problem::missing)?;
-    let all = channels(vec![find(call, connection)?]);
+    let all = channels(&[find(call, connection)?]);
     all.into_iter().find(|channel| channel.name() == name).ok_or_else(Problem::missing)
 }
 
@@ -125,7 +108,7 @@ fn show(call: &Call) -> Answer {
 fn show_here(call: &Call) -> Answer {
     let found = channel(call, call.part("name"))?;
     let mut json = channel_object(&call.app, &found, Ranges::of(call));
-    let consumers = consumers::of_channel(call, &found.info.vhost, found.connection, found.info.number);
+    let consumers = consumers::of_channel(call, &found.info.vhost, found.connection.id, found.info.number);
     json["consumer_details"] = consumers.into();
     json["deliveries"] = json!([]);
     json["publishes"] = json!([]);

@@ -1,12 +1,8 @@
 //! Connections: listed, shown, closed. Refuses to know their protocol.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
-use broker::{
-    CloseReason, ConnectionControl, ConnectionId, ConnectionInfo, FilterInfo, LinkInfo, PeerCertificate,
-    SessionInfo, TlsSession,
-};
+use broker::{CloseReason, ConnectionInfo, FilterInfo, LinkInfo, PeerCertificate, SessionInfo, TlsSession};
 use serde_json::{Value, json};
 
 use super::auth::{Access, is_administrator, is_monitor};
@@ -18,8 +14,9 @@ use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply};
 use super::route::{Method, Route, route};
 use super::shapes::object;
+use crate::resources::connections::ConnectionRow;
 use crate::resources::node::NODE_NAME;
-use crate::resources::values::{now_ms, table};
+use crate::resources::values::table;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/connections", Access::Management, "Open connections.", list),
@@ -61,41 +58,29 @@ pub(crate) const ROUTES: &[Route] = &[
     ),
 ];
 
-/// A connection as lists hold it.
-pub(crate) type Line = (ConnectionId, Arc<dyn ConnectionControl>, ConnectionInfo);
-
 /// Connections that the user may see: all for monitors, else the user's own; of a vhost if the path names one.
-pub(crate) fn visible(call: &Call) -> Result<Vec<Line>, Problem> {
+pub(crate) fn visible(call: &Call) -> Result<Vec<ConnectionRow>, Problem> {
     let vhost = match call.part_if("vhost") {
         Some(_) => Some(call.vhost()?),
         None => None,
     };
     let sees_all = is_monitor(&call.user);
-    let (all, now_ms) = (call.broker().connections().all().into_iter(), now_ms());
-    let lines = all.map(|(id, control)| {
-        let info = control.info().at(now_ms);
-        (id, control, info)
-    });
-    let seen = lines.filter(|(_, _, info)| {
+    let is_seen = |info: &ConnectionInfo| {
         (sees_all || info.user == *call.user.name)
             && vhost.as_ref().is_none_or(|vhost| info.vhost == vhost.name())
-    });
-    Ok(seen.collect())
+    };
+    Ok(ConnectionRow::all(call.broker()).filter(|row| is_seen(&row.info)).collect())
 }
 
 /// The connection of a name, for those who may see it.
 ///
 /// # Errors
 /// 404 when there is none, and 401 for one of somebody else.
-pub(crate) fn find(call: &Call, name: &str) -> Result<Line, Problem> {
-    let (all, now_ms) = (call.broker().connections().all().into_iter(), now_ms());
-    let mut lines = all.map(|(id, control)| {
-        let info = control.info().at(now_ms);
-        (id, control, info)
-    });
-    let line = lines.find(|(_, _, info)| info.name == name).ok_or_else(Problem::missing)?;
-    call.check_sees_user(&line.2.user)?;
-    Ok(line)
+pub(crate) fn find(call: &Call, name: &str) -> Result<ConnectionRow, Problem> {
+    let row = ConnectionRow::all(call.broker()).find(|row| row.info.name == name);
+    let row = row.ok_or_else(Problem::missing)?;
+    call.check_sees_user(&row.info.user)?;
+    Ok(row)
 }
 
 fn list(call: &Call) -> Answer {
@@ -103,14 +88,12 @@ fn list(call: &Call) -> Answer {
 }
 
 /// These connections.
-pub(crate) fn list_of(call: &Call, lines: Vec<Line>) -> Answer {
+pub(crate) fn list_of(call: &Call, lines: Vec<ConnectionRow>) -> Answer {
     let (app, ranges) = (call.app.clone(), Ranges::of(call));
-    let render = move |lines: &[Line], _: &Wanted| {
-        let each =
-            lines.iter().map(|(id, _, info)| connection_object(&app, *id, info, Details::Plain, ranges));
-        each.collect()
+    let render = move |lines: &[ConnectionRow], _: &Wanted| {
+        lines.iter().map(|row| connection_object(&app, row, Details::Plain, ranges)).collect()
     };
-    let name = |line: &Line| Cow::Owned(line.2.name.clone());
+    let name = |line: &ConnectionRow| Cow::Owned(line.info.name.clone());
     let lines = Listing::new(lines, name, render);
     // Those of one vhost RabbitMQ never cuts into pages.
     elsewhere::list(call, lines, call.part_if("vhost").is_none())
@@ -125,19 +108,16 @@ enum Details {
 
 fn connection_object(
     app: &super::app::Inner,
-    id: ConnectionId,
-    info: &ConnectionInfo,
+    row: &ConnectionRow,
     details: Details,
     ranges: Ranges,
 ) -> Value {
     let none = if details == Details::Full { Value::from("") } else { Value::Null };
-    let tls = info.tls.as_deref();
+    let info = &row.info;
     let agreed =
-        |read: fn(&TlsSession) -> &'static str| tls.map_or_else(|| none.clone(), |it| read(it).into());
-    let certificate = tls.and_then(|it| it.peer.as_ref());
-    let peer = |read: fn(&PeerCertificate) -> &String| {
-        certificate.map_or_else(|| none.clone(), |it| read(it).as_str().into())
-    };
+        |read: fn(&TlsSession) -> &'static str| row.agreed(read).map_or_else(|| none.clone(), Value::from);
+    let peer =
+        |read: fn(&PeerCertificate) -> &String| row.peer(read).map_or_else(|| none.clone(), Value::from);
     let mut json = object(json!({
         "auth_mechanism": info.auth_mechanism,
         "channel_max": info.channel_max,
@@ -159,7 +139,7 @@ fn connection_object(
         "recv_cnt": info.totals.received_count,
         "send_cnt": info.totals.sent_count,
         "send_pend": info.send_pending_bytes,
-        "ssl": tls.is_some(),
+        "ssl": info.tls.is_some(),
         "ssl_cipher": agreed(|it| it.cipher),
         "ssl_hash": agreed(|it| it.hash),
         "ssl_key_exchange": agreed(|it| it.key_exchange),
@@ -175,7 +155,7 @@ fn connection_object(
     if let Some(name) = &info.container_id {
         json.insert("container_id".to_owned(), name.as_str().into());
     }
-    rates::add_connection(app, &mut json, id, info, ranges);
+    rates::add_connection(app, &mut json, row.id, info, ranges);
     Value::Object(json)
 }
 
@@ -185,8 +165,8 @@ fn show(call: &Call) -> Answer {
 }
 
 /// All of one connection.
-pub(crate) fn show_one(call: &Call, (id, _, info): &Line) -> Answer {
-    listing::one(call, connection_object(&call.app, *id, info, Details::Full, Ranges::of(call)))
+pub(crate) fn show_one(call: &Call, row: &ConnectionRow) -> Answer {
+    listing::one(call, connection_object(&call.app, row, Details::Full, Ranges::of(call)))
 }
 
 /// Whose connections a user may close: monitors only look.
@@ -206,18 +186,18 @@ fn close(call: &Call) -> Answer {
 }
 
 /// Closes a connection.
-pub(crate) fn close_one(call: &Call, (_, control, info): &Line) -> Answer {
-    may_close(call, &info.user)?;
+pub(crate) fn close_one(call: &Call, row: &ConnectionRow) -> Answer {
+    may_close(call, &row.info.user)?;
     let reason = call.reason.as_deref().unwrap_or(CLOSED);
-    control.close(CloseReason::Operator(reason.into()));
+    row.control.close(CloseReason::Operator(reason.into()));
     Ok(Reply::NoContent)
 }
 
 fn of_user(call: &Call) -> Answer {
     let user = call.part("user");
     call.check_sees_user(user)?;
-    let lines = visible(call)?.into_iter().filter(|(_, _, info)| info.user == user);
-    let short = |(_, _, info): Line| json!({"name": info.name, "vhost": info.vhost, "user": info.user, "node": NODE_NAME});
+    let lines = visible(call)?.into_iter().filter(|row| row.info.user == user);
+    let short = |ConnectionRow { info, .. }: ConnectionRow| json!({"name": info.name, "vhost": info.vhost, "user": info.user, "node": NODE_NAME});
     let all = lines.map(short).chain(elsewhere::lists(call)).collect();
     listing::pages_of_values(call, all)
 }
@@ -236,8 +216,8 @@ fn sessions(call: &Call) -> Answer {
 }
 
 fn sessions_here(call: &Call) -> Answer {
-    let (_, control, _) = find(call, call.part("name"))?;
-    let sessions = control.sessions().ok_or_else(|| Problem::bad("connection does not use AMQP 1.0"))?;
+    let row = find(call, call.part("name"))?;
+    let sessions = row.control.sessions().ok_or_else(|| Problem::bad("connection does not use AMQP 1.0"))?;
     listing::one(call, sessions.iter().map(session_object).collect())
 }
 

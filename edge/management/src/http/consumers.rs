@@ -40,10 +40,10 @@ fn seen(call: &Call) -> Result<Seen, Problem> {
         return Ok(Seen::All(in_path.map_or_else(|| call.broker().vhosts(), |vhost| vec![vhost])));
     }
     let lines = connections::visible(call)?;
-    let names: HashSet<&str> = lines.iter().map(|(_, _, info)| &*info.vhost).collect();
+    let names: HashSet<&str> = lines.iter().map(|row| &*row.info.vhost).collect();
     let mut vhosts = call.broker().vhosts();
     vhosts.retain(|vhost| names.contains(vhost.name()));
-    Ok(Seen::Own(lines.iter().map(|(id, _, _)| *id).collect(), vhosts))
+    Ok(Seen::Own(lines.iter().map(|row| row.id).collect(), vhosts))
 }
 
 fn list(call: &Call) -> Answer {

@@ -8,11 +8,12 @@ use wire::amqp091::TableBuf;
 
 use super::auth::Access;
 use super::call::Call;
-use super::connections::{self, Line};
+use super::connections;
 use super::listing;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::route::{Method, Route, route};
+use crate::resources::connections::ConnectionRow;
 use crate::resources::node::NODE_NAME;
 use crate::resources::streams;
 
@@ -114,16 +115,16 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 /// Connections of the protocol that the user may see.
-fn visible(call: &Call) -> Result<Vec<Line>, Problem> {
+fn visible(call: &Call) -> Result<Vec<ConnectionRow>, Problem> {
     let mut lines = connections::visible(call)?;
-    lines.retain(|(_, _, info)| info.protocol == STREAM);
+    lines.retain(|row| row.info.protocol == STREAM);
     Ok(lines)
 }
 
 /// The connection of the path.
-fn find(call: &Call) -> Result<Line, Problem> {
+fn find(call: &Call) -> Result<ConnectionRow, Problem> {
     let line = connections::find(call, call.part("name"))?;
-    let is_meant = line.2.protocol == STREAM && line.2.vhost == call.part("vhost");
+    let is_meant = line.info.protocol == STREAM && line.info.vhost == call.part("vhost");
     if is_meant { Ok(line) } else { Err(Problem::missing()) }
 }
 
@@ -159,9 +160,9 @@ fn publishers_of(call: &Call) -> Answer {
     listing::of_values(call, publisher_objects(&find(call)?).map(|(_, value)| value).collect())
 }
 
-fn consumer_objects(line: &Line) -> impl Iterator<Item = Value> + use<> {
-    let (connection, vhost) = (details(line), line.2.vhost.clone());
-    line.1.stream_consumers().into_iter().map(move |it| {
+fn consumer_objects(line: &ConnectionRow) -> impl Iterator<Item = Value> + use<> {
+    let (connection, vhost) = (details(line), line.info.vhost.clone());
+    line.control.stream_consumers().into_iter().map(move |it| {
         let status = it.activity_status();
         let StreamConsumer {
             stream, id, credits, consumed, offset, offset_lag, is_active, properties, ..
@@ -184,9 +185,9 @@ fn consumer_objects(line: &Line) -> impl Iterator<Item = Value> + use<> {
 }
 
 /// With the name of the stream.
-fn publisher_objects(line: &Line) -> impl Iterator<Item = (String, Value)> + use<> {
-    let (connection, vhost) = (details(line), line.2.vhost.clone());
-    line.1.stream_publishers().into_iter().map(move |it| {
+fn publisher_objects(line: &ConnectionRow) -> impl Iterator<Item = (String, Value)> + use<> {
+    let (connection, vhost) = (details(line), line.info.vhost.clone());
+    line.control.stream_publishers().into_iter().map(move |it| {
         let StreamPublisher { stream, id, reference, published, confirmed, errored } = it;
         let value = json!({
             "confirmed": confirmed,
@@ -201,7 +202,7 @@ fn publisher_objects(line: &Line) -> impl Iterator<Item = (String, Value)> + use
     })
 }
 
-fn details((_, _, info): &Line) -> Value {
+fn details(ConnectionRow { info, .. }: &ConnectionRow) -> Value {
     json!({
         "name": info.name,
         "node": NODE_NAME,

@@ -5,7 +5,7 @@ use queues::GotMessage;
 
 use super::*;
 
-/// Stored properties of a message: bytes that mean nothing to queues.
+/// Stored properties of a persistent message: the first byte behind the mark says so, the others mean nothing to queues.
 fn properties() -> Vec<u8> {
     [Format::Mqtt.prefix(), &[0xff, 0x81, 0, 0x10, 2, 0x55]].concat()
 }
@@ -24,15 +24,23 @@ fn get(bench: &Bench, queue: &[u8]) -> GotMessage {
 }
 
 #[test]
-fn a_message_of_another_protocol_passes_log_restart_dead_letter_and_delivery_as_it_came() {
+fn a_message_of_another_protocol_passes_a_classic_queue_as_it_came() {
+    passes_log_restart_dead_letter_and_delivery("classic");
+}
+
+#[test]
+fn a_message_of_another_protocol_passes_a_quorum_queue_as_it_came() {
+    passes_log_restart_dead_letter_and_delivery("quorum");
+}
+
+fn passes_log_restart_dead_letter_and_delivery(kind: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let bench = Bench::open(folder.path());
-    // A quorum queue stores every message, whatever its format says.
     let mut arguments = TableBuf::new();
-    arguments.push_str("x-queue-type", "quorum").push_str("x-dead-letter-exchange", "");
+    arguments.push_str("x-queue-type", kind).push_str("x-dead-letter-exchange", "");
     arguments.push_str("x-dead-letter-routing-key", "dead");
     bench.declare("source", arguments.as_table());
-    bench.declare("dead", TableBuf::new().push_str("x-queue-type", "quorum").as_table());
+    bench.declare("dead", TableBuf::new().push_str("x-queue-type", kind).as_table());
     publish(&bench, b"source", b"one");
     publish(&bench, b"source", b"two");
     bench.sync();

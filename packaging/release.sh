@@ -48,7 +48,7 @@ compile() { # ARCH
 
 # Programs that a static binary would look for on the machine it runs on are none. Only this machine's is started.
 check_static() { # ARCH BINARY
-  ! readelf -d "$2" | grep -q NEEDED || { echo "$2 needs libraries: it is not static" >&2; exit 1; }
+  ! readelf -d "$2" | grep NEEDED >/dev/null || { echo "$2 needs libraries: it is not static" >&2; exit 1; }
   [ "$1" != "$HERE" ] || "$2" --version >/dev/null
 }
 

@@ -78,7 +78,7 @@ class Local:
 def up(options):
     folder = pathlib.Path(options.folder).resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    with Cluster(options.warren, folder, options.nodes, base_port=BASE_PORT, cookie=secrets.token_hex(16)) as cluster:
+    with Cluster(options.warren, folder, options.nodes, base_port=options.port, cookie=secrets.token_hex(16)) as cluster:
         local = Local(cluster)
         path = folder / SOCKET
         path.unlink(missing_ok=True)
@@ -144,11 +144,13 @@ def main():
     parser.add_argument("--folder", default="warren-cluster")
     parser.add_argument("--warren", default=os.environ.get("WARREN_BIN", "target/release/warren"))
     parser.add_argument("--nodes", type=int, default=3)
+    parser.add_argument("--port", type=int, default=BASE_PORT, help="AMQP ports are this number and the number of the node")
     parser.add_argument("what")
     parser.add_argument("words", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     if options.what == "up":
-        up(options)
+        # Options may stand behind the word, too.
+        up(parser.parse_args([*options.words, "up"], options))
     else:
         ask(options.folder, [options.what, *options.words])
 

@@ -58,7 +58,7 @@ serves() {
 # Tarball: a program that needs no library, documents whose links work. Names of hosts are found without libraries, too.
 mkdir "$work/tar"
 tar -xzf "$tarball" -C "$work/tar" --strip-components 1
-! readelf -d "$work/tar/bin/warren" | grep -q NEEDED || die "the program of the tarball needs libraries"
+! readelf -d "$work/tar/bin/warren" | grep NEEDED >/dev/null || die "the program of the tarball needs libraries"
 python3 testing/packages/links.py "$work/tar/share/doc/warren"
 serves "$work/tar/bin"
 "$work/tar/bin/rabbitmqctl" version >/dev/null || die "it is not known as rabbitmqctl"
@@ -74,11 +74,11 @@ for foreign in "$made"/*-linux.tar.gz; do
   dpkg-deb -x "$(one "warren_*_$name.deb")" "$work/foreigndeb"
   [ "$(dpkg-deb -f "$(one "warren_*_$name.deb")" Architecture)" = "$name" ] || die "the Debian package is not of $name"
   [ "$(rpm -qp --qf '%{ARCH}' "$(one "warren-[0-9]*.$arch.rpm")")" = "$arch" ] || die "the RPM package is not of $arch"
-  skopeo inspect --config "oci-archive:$(one "*-oci-$name.tar")" | grep -q "\"architecture\": *\"$name\"" || die "the image is not of $name"
+  skopeo inspect --config "oci-archive:$(one "*-oci-$name.tar")" | grep "\"architecture\": *\"$name\"" >/dev/null || die "the image is not of $name"
   for program in "$work/foreign/bin/warren" "$work/foreigndeb/usr/bin/warren"; do
-    readelf -h "$program" | tr 'A-Z-' 'a-z_' | grep -q "machine: .*$arch" || die "$program is not of $arch"
+    readelf -h "$program" | tr 'A-Z-' 'a-z_' | grep "machine: .*$arch" >/dev/null || die "$program is not of $arch"
   done
-  ! readelf -d "$work/foreign/bin/warren" | grep -q NEEDED || die "the program for $arch needs libraries"
+  ! readelf -d "$work/foreign/bin/warren" | grep NEEDED >/dev/null || die "the program for $arch needs libraries"
   if command -v "qemu-$arch-static" >/dev/null; then
     serves "$work/foreign/bin" "qemu-$arch-static"
     say "packages and image for $arch are of $arch; in an emulator the program starts and passes messages on"
@@ -98,13 +98,13 @@ python3 testing/packages/links.py "$work/deb/usr/share/doc/warren"
 for page in warren warren-server warren-ctl rabbitmqctl; do
   [ -e "$work/deb/usr/share/man/man1/$page.1.gz" ] || die "no man page $page"
 done
-MANROFFSEQ='' man --warnings -l "$work/deb/usr/share/man/man1/warren-server.1.gz" 2>"$work/man" | grep -q -- --config-dir || die "man page of the server"
+MANROFFSEQ='' man --warnings -l "$work/deb/usr/share/man/man1/warren-server.1.gz" 2>"$work/man" | grep -- --config-dir >/dev/null || die "man page of the server"
 [ ! -s "$work/man" ] || { cat "$work/man"; die "man page"; }
 say "lintian finds no error; man pages, debug symbols and links of the Debian packages are in order"
 
 # RPM packages.
 for file in "$rpm" "$debuginfo"; do rpm -qp --qf '%{NAME} %{VERSION} %{LICENSE} %{PACKAGER}\n' "$file"; done
-rpm -qpl "$rpm" | grep -qx /usr/share/man/man1/warren-ctl.1.gz || die "no man page in the rpm"
+rpm -qpl "$rpm" | grep -x /usr/share/man/man1/warren-ctl.1.gz >/dev/null || die "no man page in the rpm"
 rpm --root "$work/rpmroot" --dbpath /db -ivh --nodeps --noscripts --excludedocs "$rpm" >"$work/rpm.log" 2>&1 || { cat "$work/rpm.log"; die "the rpm does not install"; }
 "$work/rpmroot/usr/bin/warren" --version >/dev/null || die "the program of the rpm does not run"
 say "the RPM packages install, their program runs"

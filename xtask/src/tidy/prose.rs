@@ -29,7 +29,7 @@ const PAGES: &[(&str, usize)] = &[
     ("docs/migrating-from-rabbitmq.md", 2_200),
     ("docs/monitoring.md", 1_200),
     ("docs/operating.md", 2_500),
-    ("docs/performance.md", 6_000),
+    ("docs/performance.md", 6_400),
     ("docs/policies-and-limits.md", 1_200),
     ("docs/profiling.md", 2_200),
     ("docs/routing.md", 2_000),

@@ -1,8 +1,9 @@
 //! The consumers of a queue: who may be served next (B116, B120, B133, B134).
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::HashMap;
 
+use super::lines::Lines;
 use crate::traffic::{ConsumerId, ConsumerSpec, ConsumerStats, Credit};
 
 /// A consumer and its window.
@@ -52,8 +53,8 @@ pub(crate) struct Consumers {
     by_id: HashMap<ConsumerId, usize>,
     /// Registration order, for single active consumer.
     order: Vec<usize>,
-    /// Slots that may be served, by descending priority; an empty line is removed.
-    eligible: BTreeMap<Reverse<i64>, VecDeque<usize>>,
+    /// Slots that may be served.
+    eligible: Lines,
     /// How many are paused.
     paused: usize,
     /// `Some` when the queue has a single active consumer: its slot.
@@ -134,7 +135,8 @@ impl Consumers {
         self.slots.capacity() * size_of::<Option<Consumer>>()
             + self.slots.iter().flatten().map(owned).sum::<usize>()
             + self.by_id.capacity() * (size_of::<(ConsumerId, usize)>() + 1)
-            + (self.order.capacity() + self.slots.len()) * size_of::<usize>()
+            + self.order.capacity() * size_of::<usize>()
+            + self.eligible.heap_bytes()
     }
 
     fn at(&self, slot: usize) -> &Consumer {
@@ -162,6 +164,10 @@ impl Consumers {
                 free
             }
             None => {
+                // Most queues have one.
+                if self.slots.is_empty() {
+                    self.slots.reserve_exact(1);
+                }
                 self.slots.push(Some(consumer));
                 self.slots.len() - 1
             }
@@ -212,7 +218,7 @@ impl Consumers {
         }
         consumer.queued = true;
         let priority = consumer.spec.priority;
-        self.eligible.entry(Reverse(priority)).or_default().push_back(slot);
+        self.eligible.join(priority, slot);
     }
 
     fn leave_line(&mut self, slot: usize) {
@@ -221,19 +227,13 @@ impl Consumers {
             return;
         }
         consumer.queued = false;
-        let key = Reverse(consumer.spec.priority);
-        if let Some(line) = self.eligible.get_mut(&key) {
-            line.retain(|other| *other != slot);
-            if line.is_empty() {
-                self.eligible.remove(&key);
-            }
-        }
+        let priority = consumer.spec.priority;
+        self.eligible.leave(priority, slot);
     }
 
     /// The consumer to serve next: its slot, and whether it is alone in its line.
     pub(crate) fn next(&self) -> Option<(usize, bool)> {
-        let (_, line) = self.eligible.first_key_value()?;
-        Some((*line.front()?, line.len() == 1))
+        self.eligible.first()
     }
 
     /// Read access to a slot that `next` returned.
@@ -251,17 +251,11 @@ impl Consumers {
         let pauses = full && !consumer.paused;
         consumer.paused |= full;
         let stays = !consumer.paused && consumer.window() > 0;
-        let key = Reverse(consumer.spec.priority);
+        let priority = consumer.spec.priority;
         consumer.queued = stays;
         self.paused += usize::from(pauses);
-        let line = self.eligible.get_mut(&key).expect("it stood in this line");
-        let head = line.pop_front();
+        let head = self.eligible.served(priority, stays);
         debug_assert_eq!(head, Some(slot));
-        if stays {
-            line.push_back(slot);
-        } else if line.is_empty() {
-            self.eligible.remove(&key);
-        }
     }
 
     /// The consumer can take deliveries again.

@@ -4,6 +4,7 @@
 pub(crate) mod consumers;
 pub(crate) mod deaths;
 pub(crate) mod expiry;
+mod lines;
 pub(crate) mod listing;
 pub(crate) mod rest;
 pub(crate) mod serve;

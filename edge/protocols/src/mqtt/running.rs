@@ -91,6 +91,7 @@ impl Running {
         for (token, queue) in sources {
             let at = token as usize - 1;
             if self.sources.len() <= at {
+                self.sources.reserve_exact(at + 1 - self.sources.len());
                 self.sources.resize(at + 1, None);
             }
             queue.resume(self.work.consumer(token));

@@ -134,6 +134,10 @@ impl Filters {
         match self.0.iter_mut().find(|old| old.is_named(&filter.filter, group)) {
             Some(old) => Some(std::mem::replace(old, filter)),
             None => {
+                // Most clients have one.
+                if self.0.is_empty() {
+                    self.0.reserve_exact(1);
+                }
                 self.0.push(filter);
                 None
             }

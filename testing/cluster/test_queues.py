@@ -253,3 +253,5 @@ def test_lists_of_connections_and_pages_of_nodes_come_from_all_nodes(three):
             assert pids == {it.name: it.pid for it in three.nodes}
         other = three.nodes[1]
         assert api(three.nodes[0], f"nodes/{other.name}")["uptime"] > 0
+        memory = api(three.nodes[0], f"nodes/{other.name}/memory")["memory"]
+        assert memory["code"] > 0 and memory["total"]["rss"] > memory["code"]

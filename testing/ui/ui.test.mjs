@@ -629,8 +629,11 @@ inBrowser("the picture shows exchanges, queues and what leads where; Tab reaches
 inBrowser("hundreds of queues of one exchange are one box in the picture until somebody wants to see them, and a search finds one", async (page) => {
   const own = await connection.createChannel();
   await own.assertExchange("tenants", "topic");
-  const names = Array.from({ length: 120 }, (_, i) => `tenant-with-a-long-common-name-${String(i).padStart(3, "0")}-orders`);
-  await Promise.all(names.map((name) => own.assertQueue(name)));
+  const common = `tenant-with-a-${"very-".repeat(12)}long-name-`; // 120 such names do not fit into one address
+  const names = Array.from({ length: 120 }, (_, i) => `${common}${String(i).padStart(3, "0")}-orders`);
+  const others = Array.from({ length: 400 }, (_, i) => `a-queue-without-bindings-${i}`); // the page asks for queues by name when there are over 500
+  await Promise.all([...names, ...others].map((name) => own.assertQueue(name)));
+  own.sendToQueue(names[119], Buffer.from("x"));
   await Promise.all(names.map((name, i) => own.bindQueue(name, "tenants", `tenant.${i}.#`)));
   await browser.go(page, `topology/${V}`);
   const box = page.getByRole("button", { name: "Show the 120 queues of tenants" });
@@ -641,7 +644,8 @@ inBrowser("hundreds of queues of one exchange are one box in the picture until s
   await page.getByRole("link", { name: `queue ${names[0]}` }).waitFor();
   assert.equal(await page.getByRole("link", { name: /^queue tenant-/ }).count(), 120);
   await page.getByText("…000-orders", { exact: true }).waitFor(); // what most names begin with stands beside the picture, once
-  await page.getByText("… is tenant-with-a-long-common-name-").waitFor();
+  await page.getByText(`… is ${common}`).waitFor();
+  await page.getByRole("link", { name: `queue ${names[119]}` }).getByText(/^1 message/).waitFor();
   await page.getByLabel("Find in the picture").fill("-077-");
   await until("one queue left", async () => (await page.getByRole("link", { name: /^queue / }).count()) === 1);
   await page.getByRole("link", { name: "exchange tenants" }).waitFor();
@@ -649,7 +653,7 @@ inBrowser("hundreds of queues of one exchange are one box in the picture until s
   await browser.shot(page, "topology-found");
   await page.getByLabel("Find in the picture").fill("nothing is called so");
   await page.getByText("Nothing here is called").waitFor();
-  await Promise.all(names.map((name) => own.deleteQueue(name)));
+  await Promise.all([...names, ...others].map((name) => own.deleteQueue(name)));
   await own.deleteExchange("tenants");
 });
 

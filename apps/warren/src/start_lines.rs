@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use broker::Broker;
-use management::{LISTENER_PROTOCOL, Node, TLS_LISTENER_PROTOCOL};
+use management::Node;
 
 use crate::config::Options;
 use crate::node::log_locations;
@@ -35,13 +35,20 @@ pub(crate) fn limits(broker: &Broker) {
 pub(crate) fn complete(node: &Node, began: Instant) {
     for listener in &node.listeners {
         let (address, purpose) = (listener.address, listener.purpose);
-        match listener.protocol {
-            LISTENER_PROTOCOL => tracing::info!("started TCP listener on {address} ({purpose})"),
-            TLS_LISTENER_PROTOCOL => tracing::info!("started TLS (SSL) listener on {address} ({purpose})"),
-            _ => tracing::info!("started HTTP listener on {address} ({purpose})"),
-        }
+        let kind = kind_of(listener.protocol);
+        tracing::info!("started {kind} listener on {address} ({purpose})");
     }
     tracing::info!("Server startup complete; it took {} ms", began.elapsed().as_millis());
+}
+
+/// What a listener speaks below its protocol, in RabbitMQ's words.
+fn kind_of(protocol: &str) -> &'static str {
+    match protocol.split_once('/') {
+        _ if protocol.starts_with("https") => "HTTPS",
+        _ if protocol.starts_with("http") => "HTTP",
+        Some((_, "ssl")) => "TLS (SSL)",
+        _ => "TCP",
+    }
 }
 
 fn one_or_more(texts: &[String]) -> String {

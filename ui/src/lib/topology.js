@@ -89,6 +89,19 @@ export function picture(bindings, extra, types, { from = "", find = "", opened =
   return { nodes: [...nodes.values()], edges: drawn, width: width + (lanes.length ? 16 + lanes.length * LANE : 0), height: height + lanes.length * LANE, right: width, low: height, hidden: hidden.size };
 }
 
+/** Names in portions of at most so many bytes of an address each, since servers and proxies refuse longer ones. */
+export function portions(names, most) {
+  const all = [[]];
+  let bytes = 0;
+  for (const name of names) {
+    const more = encodeURIComponent(name).length + 3;
+    if (bytes + more > most && all.at(-1).length) { all.push([]); bytes = 0; }
+    all.at(-1).push(name);
+    bytes += more;
+  }
+  return all;
+}
+
 /** What at least half of many names begin with, up to a separator; "" where that is short or there are few. It tells none apart. */
 export function commonStart(names) {
   let start = "";

@@ -145,11 +145,18 @@ fn client_id(row: &ConnectionRow) -> String {
     }
 }
 
-/// All connections of MQTT whose protocol begins with this word.
-fn mqtt_connections(broker: &Broker, request: &Request, word: &str) -> Outcome {
+pub(crate) const MQTT_DEFAULTS: &[&str] = &["client_id", "conn_name"];
+
+/// The columns of connections of MQTT.
+pub(crate) fn mqtt_columns() -> Vec<Column<ConnectionRow>> {
     let mut known = MQTT_COLUMNS.to_vec();
     known.extend(CONNECTION_COLUMNS.iter().filter(|column| MQTT_COLUMNS_OF_ALL.contains(&column.0)));
-    let columns = chosen(request, &known, &["client_id", "conn_name"])?;
+    known
+}
+
+/// All connections of MQTT whose protocol begins with this word.
+fn mqtt_connections(broker: &Broker, request: &Request, word: &str) -> Outcome {
+    let columns = chosen(request, &mqtt_columns(), MQTT_DEFAULTS)?;
     Ok(rows(&columns, ConnectionRow::all(broker).filter(|it| it.info.protocol.starts_with(word))))
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use broker::cluster::NodeName;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::table;
 use crate::ctl::commands::Outcome;
@@ -34,6 +34,8 @@ pub(crate) enum Question {
     Node,
     /// What that node has, of a request to the HTTP API.
     Http(http::AskedOfNode),
+    /// The parts of the memory of that node.
+    Memory,
 }
 
 /// From now on the node answers questions of others, with the rates that the application has counted.
@@ -52,6 +54,7 @@ fn answer(app: &App, question: &[u8]) -> Vec<u8> {
         }
         Ok(Question::Node) => serde_json::to_vec(&http::facts_of_node(broker, node)),
         Ok(Question::Http(asked)) => serde_json::to_vec(&http::answer_node(app, asked)),
+        Ok(Question::Memory) => serde_json::to_vec(&http::memory_of_node(broker)),
         _ => return Vec::new(),
     };
     said.unwrap_or_default()
@@ -72,6 +75,13 @@ pub(crate) fn ask_others(node: &Node, question: &Question) -> Vec<(String, Vec<u
 pub(crate) fn pages_of_others(node: &Node) -> Vec<(String, Value)> {
     let answers = ask_others(node, &Question::Node).into_iter();
     answers.filter_map(|(name, bytes)| Some((name, serde_json::from_slice(&bytes).ok()?))).collect()
+}
+
+/// Bytes of the memory of another node, by part; `None` while it does not answer.
+pub(crate) fn memory_of(node: &Node, name: &str) -> Option<Map<String, Value>> {
+    let cluster = node.peers.as_ref()?.cluster.as_ref()?;
+    let question = serde_json::to_vec(&Question::Memory).ok()?;
+    serde_json::from_slice(&cluster.inquire(NodeName::new(name).ok()?, question).wait()?).ok()
 }
 
 /// Adds the lines of the other nodes to a listing of this one's.
@@ -109,6 +119,8 @@ mod tests {
         assert!(matches!(serde_json::from_slice(&listed), Ok(Answer::Rows(_))));
         let page: Value = serde_json::from_slice(&asked(&Question::Node)).unwrap();
         assert_eq!(page["name"], NODE_NAME.as_str());
+        let memory: Value = serde_json::from_slice(&asked(&Question::Memory)).unwrap();
+        assert!(memory["code"].as_u64() > Some(0));
         assert!(asked(&Question::Listing(request("stop"))).is_empty());
         assert!(answer(&app, b"{}").is_empty());
         broker.shutdown();

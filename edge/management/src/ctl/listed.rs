@@ -1,7 +1,7 @@
 //! Which columns a listing has. Refuses to know what is in them.
 
 use crate::ctl::columns::Column;
-use crate::ctl::{connections, delayed, node, queues, topology, upkeep, vhosts};
+use crate::ctl::{connections, delayed, node, queues, streams, topology, upkeep, vhosts};
 
 /// The columns of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +29,14 @@ pub fn columns_of(command: &str) -> Option<ListedColumns> {
         "list_bindings" => of(topology::BINDING_COLUMNS, topology::BINDING_DEFAULTS),
         "list_connections" => of(connections::CONNECTION_COLUMNS, connections::CONNECTION_DEFAULTS),
         "list_channels" => of(connections::CHANNEL_COLUMNS, connections::CHANNEL_DEFAULTS),
+        "list_mqtt_connections" | "list_web_mqtt_connections" => {
+            of(&connections::mqtt_columns(), connections::MQTT_DEFAULTS)
+        }
+        "list_stream_connections" => of(&streams::connection_columns(), streams::CONNECTION_DEFAULTS),
+        "list_stream_consumers" => of(streams::CONSUMER_COLUMNS, &streams::consumer_defaults()),
+        "list_stream_publishers" => of(streams::PUBLISHER_COLUMNS, &streams::publisher_defaults()),
+        "list_stream_consumer_groups" => of(streams::GROUP_COLUMNS, &streams::group_defaults()),
+        "list_stream_group_consumers" => of(streams::MEMBER_COLUMNS, &streams::member_defaults()),
         "list_vhosts" => of(vhosts::COLUMNS, &["name"]),
         "list_delayed_messages" => of(delayed::COLUMNS, delayed::DEFAULTS),
         "list_feature_flags" => {
@@ -53,6 +61,8 @@ mod tests {
                 assert!(columns.defaults.iter().all(|it| columns.names.contains(it)), "{command}");
             }
         }
+        let of_mqtt = columns_of("list_mqtt_connections").unwrap();
+        assert!(of_mqtt.names.contains(&"client_id") && of_mqtt.names.contains(&"user"));
         assert_eq!(columns_of("ping"), None);
     }
 }

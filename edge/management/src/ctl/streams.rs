@@ -30,10 +30,21 @@ const STREAM_COLUMNS: &[Column<ConnectionRow>] = &[
     ("heartbeat", |it| it.info.heartbeat_s.into()),
 ];
 
+pub(crate) const CONNECTION_DEFAULTS: &[&str] = &["conn_name"];
+
+/// The columns of connections of the stream protocol.
+pub(crate) fn connection_columns() -> Vec<Column<ConnectionRow>> {
+    [STREAM_COLUMNS, CONNECTION_COLUMNS].concat()
+}
+
+/// The names of columns after the first few.
+fn names_of<T>(known: &[Column<T>], from: usize) -> Vec<&'static str> {
+    known.iter().skip(from).map(|(name, _)| *name).collect()
+}
+
 /// All connections of the stream protocol.
 pub(crate) fn list_stream_connections(broker: &Broker, request: &Request) -> Outcome {
-    let known = [STREAM_COLUMNS, CONNECTION_COLUMNS].concat();
-    let columns = chosen(request, &known, &["conn_name"])?;
+    let columns = chosen(request, &connection_columns(), CONNECTION_DEFAULTS)?;
     Ok(rows(&columns, connections(broker, None)))
 }
 
@@ -44,7 +55,7 @@ fn connections(broker: &Broker, vhost: Option<&str>) -> Vec<ConnectionRow> {
     ConnectionRow::all(broker).filter(|row| is_meant(&row.info)).collect()
 }
 
-const CONSUMER_COLUMNS: &[Column<(ConnectionId, StreamConsumer)>] = &[
+pub(crate) const CONSUMER_COLUMNS: &[Column<(ConnectionId, StreamConsumer)>] = &[
     ("connection_pid", |(id, _)| pid(*id, 0).into()),
     ("node", |_| NODE_NAME.into()),
     ("subscription_id", |(_, it)| it.id.into()),
@@ -61,16 +72,19 @@ const CONSUMER_COLUMNS: &[Column<(ConnectionId, StreamConsumer)>] = &[
     }),
 ];
 
+pub(crate) fn consumer_defaults() -> Vec<&'static str> {
+    names_of(CONSUMER_COLUMNS, 2)
+}
+
 /// Consumers of the stream protocol in a vhost.
 pub(crate) fn list_stream_consumers(broker: &Broker, request: &Request) -> Outcome {
-    let defaults: Vec<&str> = CONSUMER_COLUMNS.iter().skip(2).map(|(name, _)| *name).collect();
-    let columns = chosen(request, CONSUMER_COLUMNS, &defaults)?;
+    let columns = chosen(request, CONSUMER_COLUMNS, &consumer_defaults())?;
     let all = connections(broker, Some(request.vhost())).into_iter();
     let of = |row: ConnectionRow| row.control.stream_consumers().into_iter().map(move |it| (row.id, it));
     Ok(rows(&columns, all.flat_map(of)))
 }
 
-const PUBLISHER_COLUMNS: &[Column<(ConnectionId, StreamPublisher)>] = &[
+pub(crate) const PUBLISHER_COLUMNS: &[Column<(ConnectionId, StreamPublisher)>] = &[
     ("connection_pid", |(id, _)| pid(*id, 0).into()),
     ("node", |_| NODE_NAME.into()),
     ("publisher_id", |(_, it)| it.id.into()),
@@ -81,31 +95,37 @@ const PUBLISHER_COLUMNS: &[Column<(ConnectionId, StreamPublisher)>] = &[
     ("messages_errored", |(_, it)| it.errored.into()),
 ];
 
+pub(crate) fn publisher_defaults() -> Vec<&'static str> {
+    names_of(PUBLISHER_COLUMNS, 2)
+}
+
 /// Publishers of the stream protocol in a vhost.
 pub(crate) fn list_stream_publishers(broker: &Broker, request: &Request) -> Outcome {
-    let defaults: Vec<&str> = PUBLISHER_COLUMNS.iter().skip(2).map(|(name, _)| *name).collect();
-    let columns = chosen(request, PUBLISHER_COLUMNS, &defaults)?;
+    let columns = chosen(request, PUBLISHER_COLUMNS, &publisher_defaults())?;
     let all = connections(broker, Some(request.vhost())).into_iter();
     let of = |row: ConnectionRow| row.control.stream_publishers().into_iter().map(move |it| (row.id, it));
     Ok(rows(&columns, all.flat_map(of)))
 }
 
-const GROUP_COLUMNS: &[Column<GroupInfo>] = &[
+pub(crate) const GROUP_COLUMNS: &[Column<GroupInfo>] = &[
     ("stream", |it| text(&it.stream)),
     ("reference", |it| (*it.name).into()),
     ("partition_index", |it| it.partition.map_or(-1, i64::from).into()),
     ("consumers", |it| it.members.len().into()),
 ];
 
+pub(crate) fn group_defaults() -> Vec<&'static str> {
+    names_of(GROUP_COLUMNS, 0)
+}
+
 /// Groups of consumers of which one is active.
 pub(crate) fn list_stream_consumer_groups(broker: &Broker, request: &Request) -> Outcome {
-    let defaults: Vec<&str> = GROUP_COLUMNS.iter().map(|(name, _)| *name).collect();
-    let columns = chosen(request, GROUP_COLUMNS, &defaults)?;
+    let columns = chosen(request, GROUP_COLUMNS, &group_defaults())?;
     let all = broker.stream_groups().all().into_iter();
     Ok(rows(&columns, all.filter(|group| &*group.vhost == request.vhost())))
 }
 
-const MEMBER_COLUMNS: &[Column<GroupMemberInfo>] = &[
+pub(crate) const MEMBER_COLUMNS: &[Column<GroupMemberInfo>] = &[
     ("subscription_id", |it| it.subscription.into()),
     ("connection_name", |it| (*it.connection_name).into()),
     ("state", |it| match it.standing {
@@ -115,11 +135,14 @@ const MEMBER_COLUMNS: &[Column<GroupMemberInfo>] = &[
     }),
 ];
 
+pub(crate) fn member_defaults() -> Vec<&'static str> {
+    names_of(MEMBER_COLUMNS, 0)
+}
+
 /// The members of one group.
 pub(crate) fn list_stream_group_consumers(broker: &Broker, request: &Request) -> Outcome {
     let (stream, reference) = stream_and_reference(request)?;
-    let defaults: Vec<&str> = MEMBER_COLUMNS.iter().map(|(name, _)| *name).collect();
-    let columns = chosen(request, MEMBER_COLUMNS, &defaults)?;
+    let columns = chosen(request, MEMBER_COLUMNS, &member_defaults())?;
     let is_meant = |group: &GroupInfo| {
         &*group.vhost == request.vhost() && *group.stream == *stream.as_bytes() && &*group.name == reference
     };

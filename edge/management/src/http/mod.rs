@@ -75,5 +75,5 @@ pub use app::{App, Asset, Assets, Change, Headers, HttpOptions};
 pub use bounds::CALLS_MAX;
 pub(crate) use elsewhere::{Asked as AskedOfNode, answer as answer_node};
 pub use listener::{CONNECTIONS_MAX, HttpListener};
-pub(crate) use nodes::facts_of as facts_of_node;
+pub(crate) use nodes::{facts_of as facts_of_node, parts_of as memory_of_node};
 pub use router::router;

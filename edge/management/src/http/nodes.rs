@@ -95,7 +95,7 @@ fn node(call: &Call) -> Answer {
     check(call)?;
     let mut json = node_object(call);
     if call.flag("memory") {
-        json["memory"] = breakdown(call);
+        json["memory"] = breakdown(parts_of(call.broker()));
     }
     listing::one(call, json)
 }
@@ -200,16 +200,27 @@ const PARTS: [&str; 26] = [
     "reserved_unallocated",
 ];
 
-fn parts(call: &Call) -> Map<String, Value> {
+/// Bytes of the memory of this node, by part.
+pub(crate) fn parts_of(broker: &Broker) -> Map<String, Value> {
     let mut parts: Map<String, Value> = PARTS.iter().map(|part| ((*part).to_owned(), 0.into())).collect();
-    for (name, bytes) in memory(call.broker()) {
+    for (name, bytes) in memory(broker) {
         parts.insert(name.into(), bytes.into());
     }
     parts
 }
 
-fn breakdown(call: &Call) -> Value {
-    let mut parts = parts(call);
+/// Those of the node that is asked for, which may be another member of the cluster.
+fn parts(call: &Call) -> Result<Map<String, Value>, Problem> {
+    let name = call.part("node");
+    let other = members(call.node()).into_iter().any(|it| it.name == name && it.name.as_str() != NODE_NAME);
+    if other {
+        return everywhere::memory_of(call.node(), name).ok_or_else(Problem::missing);
+    }
+    check(call)?;
+    Ok(parts_of(call.broker()))
+}
+
+fn breakdown(mut parts: Map<String, Value>) -> Value {
     // All of the parts together are what is resident: what nobody counts is a part, too.
     let total: u64 = parts.values().filter_map(Value::as_u64).sum();
     let used = total - parts["allocated_unused"].as_u64().unwrap_or(0);
@@ -219,14 +230,12 @@ fn breakdown(call: &Call) -> Value {
 }
 
 fn memory_bytes(call: &Call) -> Answer {
-    check(call)?;
-    Ok(Reply::Json(json!({"memory": breakdown(call)})))
+    Ok(Reply::Json(json!({"memory": breakdown(parts(call)?)})))
 }
 
 /// Rounded up, as RabbitMQ does: what is there at all is at least one per cent.
 fn memory_relative(call: &Call) -> Answer {
-    check(call)?;
-    let mut parts = parts(call);
+    let mut parts = parts(call)?;
     let total: u64 = parts.values().filter_map(Value::as_u64).sum();
     for value in parts.values_mut() {
         *value = (value.as_u64().unwrap_or(0) * 100).div_ceil(total.max(1)).into();

@@ -1,5 +1,6 @@
 //! Counters of each kind of thing under RabbitMQ's names, with their rates. Refuses to know how rates are remembered.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use broker::{
@@ -12,7 +13,7 @@ use super::app::Inner;
 use super::auth::{is_monitor, sees_vhost};
 use super::call::Call;
 use super::listing::Wanted;
-use super::samples::{ALWAYS_MAX, Key, Range};
+use super::samples::{ALWAYS_MAX, Key, Range, Samples};
 use crate::resources::node::resident_bytes;
 
 /// Names and values.
@@ -170,14 +171,20 @@ pub(crate) fn add_channel(
 /// `message_stats`, bytes and lengths of a vhost.
 pub(crate) fn add_vhost(call: &Call, json: &mut Map<String, Value>, vhost: &Arc<Vhost>, ranges: Ranges) {
     let app = &call.app;
-    let totals = app.broker.vhost_traffic(vhost);
-    let name: Arc<str> = vhost.name().into();
     let mut glance = QueueGlance::default();
     vhost.queues().iter().for_each(|queue| glance.add(&queue.glance()));
-    let mut lengths: Counters = lengths(&glance).to_vec();
+    let [(lengths_key, lengths), (key, traffic)] = of_vhost_now(&app.broker, vhost, &glance);
+    json.extend(app.samples.with_rates(lengths_key, &lengths, ranges.lengths));
+    insert_stats(app, json, key, &traffic, ranges.messages);
+}
+
+/// Counters of a vhost whose queues hold this together.
+fn of_vhost_now(broker: &Broker, vhost: &Arc<Vhost>, glance: &QueueGlance) -> [(Key, Counters); 2] {
+    let totals = broker.vhost_traffic(vhost);
+    let name: Arc<str> = vhost.name().into();
+    let mut lengths: Counters = lengths(glance).to_vec();
     lengths.extend([("recv_oct", totals.received_bytes), ("send_oct", totals.sent_bytes)]);
-    json.extend(app.samples.with_rates(Key::VhostLengths(name.clone()), &lengths, ranges.lengths));
-    insert_stats(app, json, Key::Vhost(name), &traffic(&totals.traffic), ranges.messages);
+    [(Key::VhostLengths(name.clone()), lengths), (Key::Vhost(name), traffic(&totals.traffic))]
 }
 
 /// `message_stats` of an exchange.
@@ -251,41 +258,81 @@ pub(crate) fn node(call: &Call, used: &[(&'static str, u64)]) -> Map<String, Val
     shown
 }
 
-/// Queues up to which their sums are taken all the time; beyond, only while somebody looks.
-const SUMMED_ALWAYS_MAX: usize = 10_000;
+/// Objects of a kind up to which they are looked at all the time; beyond, only while somebody asks for them.
+const LOOKED_AT_ALWAYS_MAX: usize = 10_000;
 
-/// Counters of all objects of the kinds of which there are not too many.
-fn objects(broker: &Broker) -> Vec<(Key, Counters)> {
-    let (vhosts, mut objects) = (broker.vhosts(), Vec::new());
-    if vhosts.iter().map(|vhost| vhost.queue_count()).sum::<usize>() <= ALWAYS_MAX {
-        for queue in vhosts.iter().flat_map(|vhost| vhost.queues()) {
-            let (id, glance) = (queue.id().0, queue.glance());
+/// Objects with their keys, and how much they have done so far.
+type Ranked<T> = Vec<(u64, Key, T)>;
+
+/// All objects, or those that somebody looks at and the busiest ones, where there are too many to sample them all.
+fn busiest<T>(samples: &Samples, mut all: Ranked<T>) -> Ranked<T> {
+    if all.len() > ALWAYS_MAX {
+        for (done, key, _) in &mut all {
+            if samples.is_watched(key) {
+                *done = u64::MAX;
+            }
+        }
+        all.select_nth_unstable_by_key(ALWAYS_MAX, |(done, ..)| Reverse(*done));
+        all.truncate(ALWAYS_MAX);
+    }
+    all
+}
+
+/// Counters of the objects that are sampled all the time.
+fn objects(app: &Inner) -> Vec<(Key, Counters)> {
+    let (broker, mut objects) = (&app.broker, Vec::new());
+    let vhosts = broker.vhosts();
+    if vhosts.iter().map(|vhost| vhost.queue_count()).sum::<usize>() <= LOOKED_AT_ALWAYS_MAX {
+        let mut queues = Vec::new();
+        for vhost in &vhosts {
+            let of_vhost: Ranked<_> = vhost.queues().iter().map(of_glance).collect();
+            if vhosts.len() <= ALWAYS_MAX {
+                let mut sum = QueueGlance::default();
+                of_vhost.iter().for_each(|(.., (_, glance))| sum.add(glance));
+                objects.extend(of_vhost_now(broker, vhost, &sum));
+            }
+            queues.extend(of_vhost);
+        }
+        for (_, key, (id, glance)) in busiest(&app.samples, queues) {
             objects.push((Key::QueueLengths(id), lengths(&glance).to_vec()));
-            objects.push((Key::Queue(id), of_queue(&glance.totals)));
+            objects.push((key, of_queue(&glance.totals)));
         }
     }
     let exchanges: Vec<_> = vhosts.iter().flat_map(|vhost| vhost.exchanges()).collect();
-    if exchanges.len() <= ALWAYS_MAX {
-        let of =
-            |passage: broker::Passage| vec![("publish_in", passage.arrived), ("publish_out", passage.left)];
-        objects.extend(exchanges.iter().map(|one| (Key::Exchange(one.id), of(one.passed.now()))));
+    if exchanges.len() <= LOOKED_AT_ALWAYS_MAX {
+        let of = |(_, key, passage): (u64, Key, broker::Passage)| {
+            (key, vec![("publish_in", passage.arrived), ("publish_out", passage.left)])
+        };
+        let ranked = exchanges.iter().map(|one| (one.id, one.passed.now()));
+        let ranked = ranked.map(|(id, passage)| (passage.arrived, Key::Exchange(id), passage)).collect();
+        objects.extend(busiest(&app.samples, ranked).into_iter().map(of));
     }
-    if broker.connections().count() <= ALWAYS_MAX {
-        for (id, control) in broker.connections().all() {
-            let totals = control.totals();
-            let bytes = vec![("recv_oct", totals.received_bytes), ("send_oct", totals.sent_bytes)];
-            objects.push((Key::Connection(id.count), bytes));
+    if broker.connections().count() <= LOOKED_AT_ALWAYS_MAX {
+        let all = broker.connections().all().into_iter().map(|(id, control)| (id, control.totals()));
+        let ranked = all
+            .map(|(id, totals)| {
+                (totals.received_bytes + totals.sent_bytes, Key::Connection(id.count), totals)
+            })
+            .collect();
+        for (_, key, totals) in busiest(&app.samples, ranked) {
+            objects.push((key, vec![("recv_oct", totals.received_bytes), ("send_oct", totals.sent_bytes)]));
         }
     }
     objects
 }
 
+fn of_glance(queue: &Arc<Queue>) -> (u64, Key, (u64, QueueGlance)) {
+    let (id, glance) = (queue.id().0, queue.glance());
+    let done = glance.totals.published + glance.totals.deliveries.handed_out();
+    (done, Key::Queue(id), (id, glance))
+}
+
 /// Takes the samples of the node, and of objects while there are few of them.
 pub(crate) fn sample(app: &Inner) {
     let broker = &app.broker;
-    app.samples.take_all(&objects(broker));
+    app.samples.take_all(&objects(app));
     let queues: usize = broker.vhosts().iter().map(|vhost| vhost.queue_count()).sum();
-    if queues <= SUMMED_ALWAYS_MAX || app.samples.is_watched(&Key::NodeQueues) {
+    if queues <= LOOKED_AT_ALWAYS_MAX || app.samples.is_watched(&Key::NodeQueues) {
         let sums = broker.queue_sums();
         app.samples.take(Key::NodeTraffic, &node_traffic(broker, &sums.totals));
         app.samples.take(Key::NodeQueues, &lengths(&sums));
@@ -295,4 +342,21 @@ pub(crate) fn sample(app: &Inner) {
     let memory = levels.memory_used_bytes.unwrap_or_else(resident_bytes);
     let used = super::node_facts::used(memory, levels.disk_free_bytes.unwrap_or(0));
     app.samples.take(Key::Process, &used);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_objects_those_that_somebody_looks_at_and_the_busiest_are_sampled() {
+        let samples = Samples::default();
+        drop(samples.with_rates(Key::Queue(0), &[("publish", 0)], None));
+        let all: Ranked<()> = (0..=ALWAYS_MAX as u64).map(|id| (id, Key::Queue(id), ())).collect();
+        let chosen: Vec<Key> = busiest(&samples, all.clone()).into_iter().map(|(_, key, ())| key).collect();
+        assert_eq!(chosen.len(), ALWAYS_MAX);
+        assert!(chosen.contains(&Key::Queue(0)), "somebody looks at it");
+        assert!(!chosen.contains(&Key::Queue(1)), "it has done least of all others");
+        assert_eq!(busiest(&samples, all[..ALWAYS_MAX].to_vec()).len(), ALWAYS_MAX);
+    }
 }

@@ -1,9 +1,9 @@
 //! Rates: what counters were a moment ago, and over the last minutes. Refuses to know who counts.
 //!
 //! Counters of the node are sampled every [`INTERVAL_MS`] for [`KEPT`] samples, and one of every minute is kept for longer. Of each
-//! kind of object all are sampled for [`KEPT_UNSEEN`] samples while there are at most [`ALWAYS_MAX`] of them. Beyond that they are
-//! sampled when somebody asks for them: a hundred thousand queues that nobody looks at cost nothing, and the first look at one shows a
-//! rate of 0. Steps of a history between two samples have what a steady change would have brought; those before
+//! kind of object at most [`ALWAYS_MAX`] are sampled all the time, for [`KEPT_UNSEEN`] samples: where there are more, the busiest ones.
+//! Others are sampled when somebody asks for them: a hundred thousand queues that nobody looks at cost nothing, and the first look at
+//! one shows a rate of 0. Steps of a history between two samples have what a steady change would have brought; those before
 //! the first have its value, and `seen_since` says when that was.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -29,7 +29,7 @@ const COARSE_KEPT: usize = 490;
 /// Samples kept of an object in a list.
 const KEPT_OF_LISTED: usize = 2;
 
-/// Objects of a kind that are sampled all the time; when there are more, none of that kind is.
+/// Objects of a kind that are sampled all the time at most.
 pub(crate) const ALWAYS_MAX: usize = 500;
 
 /// Samples kept of an object that nobody has looked at: a minute and a little.

@@ -1,6 +1,6 @@
 //! All streams of a node: which there are, the threads that write and read for them, and time.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -52,6 +52,8 @@ pub(crate) struct Node {
     job: Condvar,
     is_closed: AtomicBool,
     ticked_ms: AtomicU64,
+    /// Folders whose names were made durable since the start.
+    settled: Mutex<HashSet<PathBuf>>,
 }
 
 #[derive(Default)]
@@ -77,6 +79,16 @@ impl Node {
 
     pub(crate) fn syncs(&self) -> bool {
         self.syncs.load(Ordering::Relaxed)
+    }
+
+    /// Makes the names durable that were in a folder at the start.
+    pub(crate) fn settle_folder(&self, folder: PathBuf) -> Result<(), StreamError> {
+        let mut settled = self.settled.lock();
+        if !settled.contains(&folder) {
+            self.place.disk.sync_dir(&folder).map_err(StreamError::io("sync", &folder))?;
+            settled.insert(folder);
+        }
+        Ok(())
     }
 
     /// A stream has something to write.
@@ -251,6 +263,7 @@ impl StreamLogs {
             job: Condvar::new(),
             is_closed: AtomicBool::new(false),
             ticked_ms: AtomicU64::new(0),
+            settled: Mutex::default(),
         });
         let logs = Self { node, found: Mutex::new(found), open: Mutex::default(), threads: Mutex::default() };
         for nth in 0..options.writers {

@@ -151,8 +151,7 @@ fn settle(node: &Node, id: u64, file: &StreamFile, synced: u32) -> Result<Arc<dy
     }
     handle.sync_data().map_err(StreamError::io("sync", &path))?;
     // Whoever began the file may not have come so far.
-    let folder = folder_path(&node.place.dir, id);
-    node.place.disk.sync_dir(&folder).map_err(StreamError::io("sync", &folder))?;
+    node.settle_folder(folder_path(&node.place.dir, id))?;
     Ok(handle)
 }
 

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import threading
 import time
 import urllib.request
 
@@ -95,3 +96,24 @@ def test_lag_files_and_traffic_are_metrics(fresh):
                  'rabbitmq_global_messages_confirmed_total{protocol="stream"} 5'):
         assert f"\n{line}\n" in page, line
     assert 'rabbitmq_detailed_stream_segments{vhost="/",queue="s"} 1\n' in metrics("/metrics/detailed?family=queue_metrics")
+
+
+def test_profiles_name_the_stream_that_is_written(own):
+    client, name = own.client(), own.name()
+    client.create(name)
+    client.declare(name)
+    stop, first = threading.Event(), 0
+
+    def publish():
+        nonlocal first
+        while not stop.is_set():
+            client.publish([message(b"x" * 100)] * 1000, first=first)
+            client.confirmed(1000)
+            first += 1000
+    publisher = threading.Thread(target=publish)
+    publisher.start()
+    try:
+        until(lambda: f"queue {name}" in own.ctl("profile", "cpu", "--seconds", "1", "--by", "queue", "--as", "table"), seconds=30)
+    finally:
+        stop.set()
+        publisher.join()

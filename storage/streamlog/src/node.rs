@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use platform::{Clock, Disk, DiskFile, thread};
+use platform::{Clock, Disk, DiskFile, profile, thread};
 
 use crate::error::StreamError;
 use crate::format::{FOLDER_COUNT, folder_at, parse_name};
@@ -125,6 +125,7 @@ impl Node {
 
     /// A round of one stream, on a writer's thread. False: it has to wait for whoever remembers the stream.
     fn write(&self, log: &Arc<StreamLog>) -> bool {
+        let _profiled = profile::enter_queue(log.id());
         let written = log.round();
         log.is_queued.store(false, Ordering::Release);
         match written {

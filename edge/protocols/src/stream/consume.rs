@@ -8,6 +8,7 @@ use std::task::Poll;
 
 use broker::Permission;
 use broker::streams::{ChunkFilter, GroupSeat, Reader, Seek, StoredChunk, StreamError};
+use platform::profile;
 use wire::stream::commands::{Credit, CreditError, MetadataUpdate, StoreOffset};
 use wire::stream::requests::{QueryOffset, Subscribe, Unsubscribe};
 use wire::stream::{
@@ -230,6 +231,7 @@ impl Running {
     fn deliver_next(&mut self, at: usize) -> bool {
         let Some(consumer) = self.consumers[at].as_mut() else { return false };
         let Some(reader) = consumer.reader.as_mut() else { return false };
+        let _profiled = profile::enter_queue(reader.log().id());
         match reader.poll_next(&self.waker) {
             Poll::Ready(Ok(chunk)) => {
                 self.send(at, &chunk);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use broker::Permission;
 use broker::streams::PublisherSlot;
+use platform::profile;
 use wire::stream::commands::PublishError;
 use wire::stream::requests::{DeclarePublisher, DeletePublisher, QueryPublisherSequence};
 use wire::stream::{
@@ -128,6 +129,7 @@ impl Running {
                 ResponseCode::PUBLISHER_DOES_NOT_EXIST,
             );
         };
+        let _profiled = profile::enter_queue(publisher.used.log.id());
         publisher.counted.published.add(publish.len().into());
         self.control.published.add(publish.len().into());
         let Ok(mut appender) = publisher.used.log.append() else {

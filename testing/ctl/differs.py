@@ -56,6 +56,11 @@ differ("a number that is no time is refused without a stack trace", ["list_queue
 differ("here it reads a pipe; 4.3.6 dies of one that its shell does not know", ["import_definitions -q"], exit=0, out="", err="")
 differ("a mistake is told without a stack trace", ["set_policy -p rules d ^a '[]'"], exit=69,
        err="Error:\nValidation failed\n\ndefinition should be an object of settings, actually was []")
+differ("settings that change nothing are named", [
+    """set_policy -p rules --apply-to classic_queues a '' '{"overflow":"reject-publish-dlx","queue-mode":"lazy","queue-version":2}'""",
+    """set_policy -p rules --apply-to quorum_queues b '' '{"delivery-limit":-1,"dead-letter-strategy":"at-least-once","max-in-memory-length":5}'""",
+    """set_policy -p rules --apply-to streams c '' '{"max-age":"7D","stream-max-segment-size-bytes":500000,"initial-cluster-size":1,"queue-leader-locator":"balanced"}'""",
+], exit=0, err="", out=has(" no effect"))
 differ("what to do is said in other words", ["rabbitmq-diagnostics -n rabbit@nosuchhost check_running", "list_queues -n rabbit@nosuchhost"],
        exit=69, out="", err=begins("Error: unable to perform an operation on node 'rabbit@nosuchhost'. Please see diagnostics information and suggestions below.\n\n"))
 differ("the same, and no wait of a minute", ["rabbitmq-diagnostics -n rabbit@nosuchhost ping"], exit=69, out="",

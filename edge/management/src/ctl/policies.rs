@@ -9,6 +9,7 @@ use crate::ctl::commands::{Outcome, arguments, parsed, refused};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request, Rows};
 use crate::resources::policies::{
     NewPolicy, PolicyProblem, checked, delete_policy, policies, policy, put_policy, terms, validation_failed,
+    without_effect,
 };
 
 const COLUMNS: [&str; 6] = ["vhost", "name", "pattern", "apply-to", "definition", "priority"];
@@ -42,7 +43,8 @@ fn set(broker: &Broker, kind: PolicyKind, request: &Request) -> Outcome {
         apply_to: option("apply-to").unwrap_or("all").into(),
     };
     put_policy(broker, kind, request.vhost(), name, &new).map_err(failure)?;
-    Ok(Answer::done())
+    let idle = without_effect(|key| new.definition.get(key).is_some());
+    Ok(Answer::Done { ok: idle.unwrap_or_default() })
 }
 
 fn clear(broker: &Broker, kind: PolicyKind, request: &Request) -> Outcome {

@@ -7,6 +7,7 @@
 mod check;
 mod parameters;
 
+use broker::policies::keys::WITHOUT_EFFECT;
 use broker::{Broker, Refused};
 use metadata::{
     ClearPolicy, Command, Outcome as Applied, PolicyDefinition, PolicyKind, PolicyValue, SetPolicy,
@@ -109,8 +110,22 @@ pub(crate) fn put_policy(
             "pattern takes too long to be matched with the names in this vhost, a simpler one may not";
         return Err(PolicyProblem::Invalid(validation_failed(&[problem.to_owned()])));
     }
+    let idle = without_effect(|key| set.definition.get(key).is_some());
     apply(broker, set_command(kind, set))?;
+    if let Some(idle) = idle {
+        tracing::warn!("policy '{name}' in virtual host '{vhost}': {idle}");
+    }
     Ok(if there { Put::Updated } else { Put::Created })
+}
+
+/// Which settings of a policy change nothing here, in words; `None` if all do something.
+pub(crate) fn without_effect(is_set: impl Fn(&str) -> bool) -> Option<String> {
+    let keys: Vec<&str> = WITHOUT_EFFECT.iter().copied().filter(|key| is_set(key)).collect();
+    match keys.as_slice() {
+        [] => None,
+        [key] => Some(format!("{key} has no effect")),
+        _ => Some(format!("{} have no effect", keys.join(", "))),
+    }
 }
 
 /// Removes a policy.

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use metadata::{Bind, Name, PolicyDefinition, SetPolicy};
+use metadata::{Bind, Name, SetPolicy};
 use serde_json::{Value, json};
 
 use super::Left;
+use crate::resources::policies::without_effect;
 
 /// Keys that a row names; of more it says how many there are.
 const KEYS_NAMED_MAX: usize = 10;
@@ -95,21 +96,9 @@ pub(super) fn policy_keys(policies: &[SetPolicy]) -> Vec<Row> {
 }
 
 fn of_policy(set: &SetPolicy) -> Option<Row> {
-    let keys = without_effect(&set.definition);
-    if keys.is_empty() {
-        return None;
-    }
-    let why = match keys.len() {
-        1 => format!("{} has no effect", keys[0]),
-        _ => format!("{} have no effect", keys.join(", ")),
-    };
+    let why = without_effect(|key| set.definition.get(key).is_some())?;
     let vhost = String::from_utf8_lossy(&set.vhost).into_owned();
     Some(Row { kind: POLICY_KEYS, vhost, name: set.name.to_string(), why })
-}
-
-fn without_effect(definition: &PolicyDefinition) -> Vec<&'static str> {
-    let is_set = |name: &&&str| definition.get(name).is_some();
-    broker::policies::keys::WITHOUT_EFFECT.iter().filter(is_set).copied().collect()
 }
 
 #[cfg(test)]

@@ -100,10 +100,10 @@ pub(super) fn of_subscription(consumer: &StreamConsumer, pending_bytes: u64) -> 
 /// How things stand with the consumers of a stream.
 fn of_stream(of: &DeliveryExplanation, lag: u64, served: usize) -> String {
     match (lag, served) {
-        (0, _) => format!(
-            "All {} active consumers are at the end of the stream.",
-            of.consumers.iter().filter(|it| it.reason != "inactive").count()
-        ),
+        (0, _) => match of.consumers.iter().filter(|it| it.reason != "inactive").count() {
+            1 => "The active consumer is at the end of the stream.".into(),
+            active => format!("All {active} active consumers are at the end of the stream."),
+        },
         (_, 0) => format!("No consumer can take more, and one is {lag} messages behind: {}.", common(of)),
         _ => format!(
             "Messages are being delivered to {served} of {} consumers; one is {lag} messages behind.",

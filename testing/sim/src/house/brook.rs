@@ -361,7 +361,9 @@ impl Brook {
         let is_late = |(offset, placed): (&u64, &Placed)| *offset >= self.first && placed.at_ms >= at_ms;
         let wanted = match seek {
             Seek::First => self.first,
-            Seek::Offset(offset) => offset.clamp(self.first, committed.max(self.first)),
+            // Behind the end it is the end, wherever that is when it is looked for.
+            Seek::Offset(offset) if offset > committed => self.committed,
+            Seek::Offset(offset) => offset.max(self.first),
             Seek::Timestamp(_) => {
                 let mut late = self.placed.iter().filter(|one| is_late(*one));
                 late.next().map_or(self.committed, |(offset, _)| *offset)

@@ -1,4 +1,4 @@
-//! What becomes of deliveries that are given back: counted, dead when that was too often, else in the line or waiting.
+//! Deliveries that are given back: counted, dead when that was too often, else in the line or waiting.
 
 use smallvec::SmallVec;
 
@@ -49,7 +49,7 @@ impl Service {
         settled
     }
 
-    /// Those that are due go on.
+    /// Messages whose time has come go on.
     pub(crate) fn return_due(&mut self, store: &mut Store, now_ms: u64, fx: &mut impl Effects) {
         if let Some(due_ms) = store.return_due(now_ms) {
             self.want_wake(due_ms, fx);

@@ -12,11 +12,11 @@ use crate::traffic::MessageSeq;
 pub(crate) struct Returns {
     /// Ready, those that came back first in front.
     line: VecDeque<MessageSeq>,
-    /// Those that wait, by when they are due, milliseconds since the epoch.
+    /// Messages that wait, by when they are due, milliseconds since the epoch.
     delayed: BTreeSet<(u64, MessageSeq)>,
     /// All that stand in the line or wait, with their times; 0 is in the line.
     held: BTreeMap<MessageSeq, u64>,
-    /// Those that die because they failed too often, until they are gone.
+    /// Messages that die because they failed too often, until they are gone.
     exceeding: BTreeSet<MessageSeq>,
     /// Messages that died and whose removal is not logged: their letters are on their way. As they were stored, if they died while a member was
     /// being filled.

@@ -15,7 +15,7 @@ pub const DELIVERY_LIMIT: u64 = 20;
 /// Longest delay of a retry without `x-delayed-retry-max`, milliseconds.
 const RETRY_MS_MAX: u64 = 86_400_000;
 
-/// What becomes of dead letters that not all queues take (`x-dead-letter-strategy`).
+/// The fate of dead letters that not all queues take (`x-dead-letter-strategy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Letters {
     /// They are published once, and gone.
@@ -26,7 +26,7 @@ pub enum Letters {
 }
 
 impl Letters {
-    /// What a word means.
+    /// The meaning of a word.
     #[must_use]
     pub fn from_name(name: &[u8]) -> Option<Letters> {
         match name {
@@ -45,14 +45,14 @@ pub enum RetryOf {
     Disabled,
     /// All.
     All,
-    /// Those that failed.
+    /// Messages that failed.
     Failed,
-    /// Those that were given back without having failed.
+    /// Messages that were given back without having failed.
     Returned,
 }
 
 impl RetryOf {
-    /// What a word means; others mean none.
+    /// The meaning of a word; unknown words have none.
     #[must_use]
     pub fn from_name(name: &[u8]) -> RetryOf {
         match name {
@@ -93,7 +93,7 @@ impl Retry {
     }
 }
 
-/// What a quorum queue goes by when it was declared without arguments.
+/// The rules of a quorum queue that was declared without arguments.
 pub(crate) fn rules() -> QueueConfig {
     QueueConfig {
         kind: Kind::Quorum,

@@ -61,13 +61,13 @@ pub(crate) struct DeliveryExplanation {
     pub(crate) room_held_by: Vec<String>,
     /// Each consumer, in order of registration.
     pub(crate) consumers: Vec<ConsumerExplanation>,
-    /// What publishers to this queue wait for; empty when they need not.
+    /// The things that publishers to this queue wait for; empty when they need not.
     pub(crate) publishers_held_by: Vec<&'static str>,
     /// Nodes that publishers wait for before they get confirms, with what each lacks; of a queue that several nodes have.
     pub(crate) confirms_wait_for: Vec<String>,
     /// Alarms that are on, in words.
     pub(crate) alarms: Vec<String>,
-    /// What the message log is doing.
+    /// The state of the message log.
     pub(crate) log: LogExplanation,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct ConsumerExplanation {
     pub(crate) text: String,
 }
 
-/// What the message log is doing.
+/// The state of the message log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct LogExplanation {
     /// What persistent messages wait for before they are confirmed: `fsync` or `write`.

@@ -161,7 +161,7 @@ pub(crate) fn add_nodes(json: &mut Map<String, Value>, nodes: Nodes) {
     json.insert("online".into(), nodes.online.into());
 }
 
-/// What lists and pages show of what a stream keeps. `first_offset`, `next_offset` and `segment_bytes` are Warren's own.
+/// The columns of lists and pages about the messages that a stream keeps. `first_offset`, `next_offset` and `segment_bytes` are Warren's own.
 pub(crate) fn add_contents_of_stream(json: &mut Map<String, Value>, queue: &Queue) {
     let Some(info) = queue.stream_log().map(|log| log.info()) else { return };
     json.insert("readers".into(), json!({ NODE_NAME: info.readers }));
@@ -172,7 +172,7 @@ pub(crate) fn add_contents_of_stream(json: &mut Map<String, Value>, queue: &Queu
     json.insert("segment_bytes".into(), info.disk_bytes.into());
 }
 
-/// What lists and pages show of its contents.
+/// The columns of lists and pages about its contents.
 pub(crate) fn add_contents(json: &mut Map<String, Value>, queue: &Queue, stats: &QueueStats) {
     let by_priority: Map<String, Value> =
         stats.ready_by_priority.iter().map(|(level, ready)| (level.to_string(), (*ready).into())).collect();

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 pub(crate) use check::{checked, terms, unknown_settings, validation_failed};
 pub(crate) use parameters::{OPERATOR_POLICY, POLICY, policy_parameters};
 
-/// What was asked for and cannot be.
+/// The reason why a policy is refused.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum PolicyProblem {
     /// There is no such vhost.

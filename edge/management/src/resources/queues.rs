@@ -75,7 +75,7 @@ impl QueueRow {
         state(&self.queue)
     }
 
-    /// What its policies set, as an object.
+    /// The keys that its policies set, as an object.
     pub(crate) fn definition(&self) -> Value {
         definition_object(&self.policies.definition())
     }

@@ -557,7 +557,7 @@ fn receiver_answer<'a>(attach: &Attach<'a>, source: Source<'a>, settled: bool) -
     }
 }
 
-/// What RabbitMQ does not have.
+/// Refuses links with features that RabbitMQ does not have.
 fn check(attach: &Attach<'_>) -> Outcome {
     let missing = |text: &str| Err(Failure::link(conditions::NOT_IMPLEMENTED, text));
     if let Some(AttachTarget::Coordinator(_)) = attach.target {

@@ -14,7 +14,7 @@ use wire::amqp10::{
 
 use super::deliver::Sink;
 
-/// What a sender is told of a message when its fate is known.
+/// The answer to the sender of a message when its fate is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     /// Nothing: it was sent settled.
@@ -46,7 +46,7 @@ pub(crate) struct Progress {
     /// Number of the first of the entries.
     first: u64,
     entries: VecDeque<Entry>,
-    /// Those of them that are not settled.
+    /// The deliveries among them that are not settled.
     pub(crate) unconfirmed: u32,
     /// The link has little credit and gets more when some of its messages are confirmed.
     pub(crate) is_starved: bool,
@@ -74,7 +74,7 @@ impl Progress {
         }
     }
 
-    /// What the link has counted.
+    /// The counts of the link.
     pub(crate) fn totals(&self) -> TrafficTotals {
         TrafficTotals { confirmed: self.confirmed_count, ..self.counters.now() }
     }

@@ -381,7 +381,7 @@ impl Deliveries {
         free_place(&mut self.inlets, progress)
     }
 
-    /// What is on its way from a link that sends.
+    /// The deliveries that are on their way from a link that sends.
     pub(crate) fn progress(&mut self, place: usize) -> Option<&mut Progress> {
         self.inlets.get_mut(place)?.as_mut()
     }
@@ -399,7 +399,7 @@ impl Deliveries {
         of_session.map(|inlet| inlet.unconfirmed as usize).sum()
     }
 
-    /// What a session has counted.
+    /// The counts of a session.
     pub(crate) fn totals_of(&self, channel: u16, session: &SessionOutput) -> TrafficTotals {
         let mut sum = session.counted;
         let of_session = self.inlets.iter().flatten().filter(|inlet| inlet.channel == channel);
@@ -407,7 +407,7 @@ impl Deliveries {
         sum
     }
 
-    /// What all sessions have counted, closed ones included.
+    /// The counts of all sessions, closed ones included.
     pub(crate) fn totals(&self) -> TrafficTotals {
         let mut sum = self.counted_closed;
         self.sessions.iter().flatten().for_each(|session| sum += &session.counted);

@@ -1,4 +1,4 @@
-//! What the client is told when something is refused: a condition, a text, and the frame that they travel in.
+//! The answer to a client that is refused something: a condition, a text, and the frame that they travel in.
 //!
 //! Refuses to know how things are refused: `refusals.rs` translates the broker's reasons. Texts are RabbitMQ's.
 

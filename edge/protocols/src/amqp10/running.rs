@@ -26,7 +26,7 @@ use crate::settlements::Settlements;
 /// Bytes that a client may send while the broker cannot take what it sends. Beyond that it is not read.
 const PRESSED_BYTES_MAX: usize = 8 << 20;
 
-/// What the connection waits for.
+/// The event that the connection waits for.
 pub(crate) enum Awaited {
     /// A queue takes a consumer, or refuses it.
     Consumed { call: Call<Result<(), Refused>>, queue: Arc<Queue>, receiver: Attached },

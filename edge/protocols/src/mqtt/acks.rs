@@ -8,7 +8,7 @@ use wire::mqtt::{Ack, Packet, Qos, Version, reason};
 /// Publishes that may be unacknowledged: packet ids tell no more apart.
 pub(crate) const ACKS_MAX: usize = 65_535;
 
-/// Whose confirms.
+/// The part of the broker that confirms a publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Confirmed {
     /// The queues that the message was routed to.
@@ -31,7 +31,7 @@ struct Unacked {
     code: u8,
 }
 
-/// What the session is to know of a publish that was answered.
+/// The news for the session of a publish that was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answered {
     pub(crate) packet_id: u16,

@@ -84,7 +84,7 @@ impl Wishes {
         Ok(wishes)
     }
 
-    /// What listings show of the client.
+    /// The facts of the client that listings show.
     pub(crate) fn client_properties(&self) -> Vec<u8> {
         let mut properties = TableBuf::new();
         properties.push_str("client_id", self.client_id.as_bytes());
@@ -100,7 +100,7 @@ pub(crate) fn within(wanted_s: Option<u32>, max_s: Option<u32>) -> Option<u32> {
     }
 }
 
-/// What version 5 calls a session's time.
+/// The name of a session's time in version 5.
 pub(crate) fn on_the_wire(expiry_s: Option<u32>) -> u32 {
     expiry_s.unwrap_or(NEVER_EXPIRES)
 }

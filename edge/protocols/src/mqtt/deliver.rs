@@ -30,13 +30,13 @@ pub(crate) const SHARED_FIRST: u32 = 3;
 pub(crate) struct Source {
     /// Its deliveries are settled.
     pub(crate) ack_required: bool,
-    /// What does not fit into the output is dropped: the queue ends with the connection anyway.
+    /// A message that does not fit into the output is dropped: the queue ends with the connection anyway.
     pub(crate) drops: bool,
     /// It was refused a delivery.
     pub(crate) paused: bool,
 }
 
-/// What changes together with the output.
+/// State that changes together with the output.
 pub(crate) struct Side {
     pub(crate) version: Version,
     /// Largest packet that the client takes, bytes.

@@ -75,7 +75,7 @@ impl Memories {
         }
     }
 
-    /// What the session left before; it is remembered no longer.
+    /// The state that the session left before; it is remembered no longer.
     pub(crate) fn take(&self, vhost: &str, client_id: &str) -> Marks {
         let mut sessions = self.0.lock();
         if sessions.is_empty() {

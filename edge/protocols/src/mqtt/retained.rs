@@ -261,10 +261,10 @@ impl Retainer {
 pub(crate) struct Retainers(Mutex<HashMap<Box<str>, Arc<Retainer>>>);
 
 impl Retainers {
-    /// Those of a vhost; with `makes` also if there are none yet.
+    /// Retained messages of a vhost; with `makes` also if there are none yet.
     ///
     /// # Errors
-    /// What refuses the queue.
+    /// The reason why the queue is refused.
     pub(crate) fn of(
         &self,
         broker: &Broker,

@@ -112,7 +112,7 @@ pub(crate) fn matches(filter: &str, topic: &str) -> bool {
     }
 }
 
-/// What the subscriptions to a topic have in common.
+/// The options that the subscriptions to a topic have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hit {
     /// The highest QoS.
@@ -166,7 +166,7 @@ impl Filters {
             + self.0.iter().map(|filter| filter.filter.len()).sum::<usize>()
     }
 
-    /// What matches a message from a source; identifiers are appended to `ids`.
+    /// The subscriptions that match a message from a source; identifiers are appended to `ids`.
     pub(crate) fn look(&self, token: u32, topic: &str, ids: &mut Vec<u32>) -> Option<Hit> {
         let mut found: Option<Hit> = None;
         for filter in self.0.iter().filter(|it| it.token == token && matches(&it.filter, topic)) {

@@ -1,4 +1,4 @@
-//! What a session does with its queues. Everything here waits for the broker, so it is written as futures that the session polls.
+//! The work of a session on its queues. Everything here waits for the broker, so it is written as futures that the session polls.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl Work {
         self.principal.vhost.queue(self.queue_name(token).as_bytes()).is_some()
     }
 
-    /// Who consumes from a source.
+    /// The consumers of a source.
     pub(crate) fn consumer(&self, token: u32) -> ConsumerId {
         ConsumerId { connection: self.principal.connection, token }
     }

@@ -26,7 +26,7 @@ pub(crate) fn term(value: &Value) -> String {
 pub(super) struct Keys<'a> {
     object: &'a Map<String, Value>,
     known: BTreeSet<&'static str>,
-    /// What is wrong, with the key it is about: told in their order.
+    /// Mistakes with the keys that they are about, in the order in which they are told.
     problems: Vec<(String, String)>,
     missing: Vec<&'static str>,
 }
@@ -130,7 +130,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// What is wrong, by keys; first of all those that nobody has asked for.
+    /// Mistakes by keys; keys that nobody knows come first.
     pub(super) fn finish(mut self, name: &str) -> Vec<String> {
         for key in std::mem::take(&mut self.missing) {
             self.problem(key, format!("Key \"{key}\" not found in {name}"));

@@ -49,7 +49,7 @@ def restart(cluster, node, end):
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("queue_type", ["classic"])
+@pytest.mark.parametrize("queue_type", ["classic", "quorum"])
 def test_nothing_confirmed_is_lost_while_nodes_are_restarted_and_killed_in_turn(three, commands, queue_type):
     clients = {}
     for node, (name, command) in zip(three.nodes, commands.items()):

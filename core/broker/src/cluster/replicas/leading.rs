@@ -39,6 +39,8 @@ struct Member {
     has: u64,
     /// When it last answered, or had nothing to answer.
     answered_ms: u64,
+    /// When it was last told what lives. Answers to other frames say nothing about that one.
+    asked_ms: u64,
 }
 
 /// A frame for a member at the end of a turn.
@@ -109,7 +111,7 @@ impl<C> Leading<C> {
     pub(super) fn to_ask(&self, now_ms: u64, wait_ms: u64) -> Vec<u16> {
         let is_to_ask = |member: &Member| match member.reach {
             Reach::Away => true,
-            Reach::Asked => member.answered_ms + wait_ms <= now_ms,
+            Reach::Asked => member.asked_ms + wait_ms <= now_ms,
             Reach::Filling(_) | Reach::Following => false,
         };
         self.members.iter().filter(|(_, member)| is_to_ask(member)).map(|(node, _)| *node).collect()
@@ -302,6 +304,7 @@ impl Member {
             unanswered_bytes: 0,
             has: 0,
             answered_ms: now_ms,
+            asked_ms: now_ms,
         }
     }
 

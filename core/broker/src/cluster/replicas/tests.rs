@@ -279,3 +279,18 @@ fn a_confirm_waits_for_every_member_in_sync_and_for_no_other() {
     assert_eq!(world.confirmed, 1);
     assert_eq!(world.replicas.in_sync, [1, 2]);
 }
+
+#[test]
+fn a_member_that_answers_other_frames_is_told_again_what_lives() {
+    let replicas =
+        Replicas { leader: 1, epoch: 1, version: 1, members: NODES.to_vec(), in_sync: NODES.to_vec() };
+    let mut leading: Leading<u64> = Leading::new(1, &replicas, 0);
+    assert!(leading.asked(2, 0) && leading.asked(3, 0));
+    for now_ms in (100..1000).step_by(100) {
+        for Shipment { node, number, .. } in leading.ship(10, 10) {
+            assert!(leading.answered(node, number, now_ms).is_empty());
+        }
+    }
+    assert!(leading.to_ask(999, 1000).is_empty());
+    assert_eq!(leading.to_ask(1000, 1000), [2, 3]);
+}

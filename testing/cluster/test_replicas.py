@@ -1,5 +1,6 @@
 """Quorum queues on three real nodes: confirmed messages outlive the leader, consumers stay, a member that comes back gets what it lacks."""
 
+import collections
 import contextlib
 import threading
 import time
@@ -51,6 +52,15 @@ def leader_of(three, queue):
     assert code == 0, out + err
     row = next(row for row in json.loads(out) if row["name"] == queue)
     return next(node for node in three.nodes if node.name == row["leader"])
+
+
+def in_sync(three, queue):
+    """Members that have every confirmed message."""
+    import json
+
+    code, out, err = three.nodes[2].ctl("list_queues", "name", "in_sync", "--formatter", "json")
+    assert code == 0, out + err
+    return next(len(row["in_sync"]) for row in json.loads(out) if row["name"] == queue)
 
 
 def numbered(count, start=0):
@@ -167,6 +177,62 @@ def test_publishing_through_kills_of_leaders_loses_nothing(three):
     left = drain(a, "q", 120)
     assert len(confirmed) > 100
     assert not set(confirmed) - set(left), "confirmed and lost"
+
+
+def test_publishes_through_kills_of_leaders_are_in_the_queue_once(three):
+    """Publishers on one node, each message published once, while leaders on other nodes are killed under them."""
+    a, b, c = three.nodes
+    declare(a, "q")
+    confirmed, nacked, stop = [], [], threading.Event()
+
+    def load(publisher):
+        with connected(c) as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            nth = 0
+            while not stop.is_set():
+                body = f"{publisher}.{nth}".encode()
+                nth += 1
+                try:
+                    channel.basic_publish("", "q", body, PERSISTENT, mandatory=True)
+                    confirmed.append(body)
+                except pika.exceptions.NackError:
+                    nacked.append(body)
+
+    publishers = [threading.Thread(target=load, args=(nth,)) for nth in range(6)]
+    [publisher.start() for publisher in publishers]
+    kills = 0
+    try:
+        while kills < 4:
+            leader = leader_of(three, "q")
+            if leader is c:
+                # Its own publishers are nacked when it hands over; nothing of theirs is there twice all the same.
+                c.ctl("transfer_leadership", "q", (a, b)[kills % 2].name)
+                time.sleep(0.5)
+                continue
+            time.sleep(0.7)
+            leader.kill()
+            kills += 1
+            before = len(confirmed)
+            eventually(lambda: len(confirmed) > before + 20, "publishes are confirmed again")
+            leader.start()
+            three.wait(three.nodes)
+            eventually(lambda: in_sync(three, "q") == 3, "all have everything")
+    finally:
+        stop.set()
+        [publisher.join() for publisher in publishers]
+    left = []
+    with connected(c) as connection:
+        channel = connection.channel()
+        for method, _, body in channel.consume("q", inactivity_timeout=3):
+            if method is None:
+                break
+            left.append(body)
+    print(len(confirmed), "confirmed", len(nacked), "nacked", len(left), "in the queue")
+    twice = sorted(body for body, times in collections.Counter(left).items() if times > 1)
+    assert not twice, "these are in the queue twice"
+    assert not set(confirmed) - set(left), "confirmed and lost"
+    assert not set(left) - set(confirmed) - set(nacked)
 
 
 def test_a_leader_that_is_cut_off_confirms_nothing_and_follows_when_it_is_back(three):

@@ -216,6 +216,9 @@ impl Queue {
         now_ms: u64,
         fx: &mut CellEffects<'_>,
     ) {
+        if self.takes_again(handover, &fx.aftermath.shipped) {
+            return;
+        }
         let picks = &handover.picks;
         let picked = Picked { batch: &handover.batch, picks };
         let whole = handover.batch.take_whole();
@@ -231,6 +234,9 @@ impl Queue {
             AnyMachine::Memory(light) => take_in(light, &picked, whole, now_ms, fx),
         };
         self.services().stages.end_in(self.kind(), Stage::Enqueue, handover.batch.began);
+        if outcome.rejected.is_empty() {
+            self.note_taken(handover.id, &mut fx.aftermath.shipped);
+        }
         // From here on it is answered.
         let Some(confirms) = handover.confirms.take() else { return };
         for nth in outcome.rejected {

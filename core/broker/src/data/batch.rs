@@ -162,6 +162,11 @@ impl Batch {
         Some(Arc::try_unwrap(body).unwrap_or_else(|seen| seen.to_vec().into()))
     }
 
+    /// As [`Self::take_whole`]; the body stays.
+    pub(crate) fn whole(&self) -> Option<BodyBytes> {
+        if self.bodies.len() > 1 || self.shared_bytes == 0 { None } else { self.whole.lock().clone() }
+    }
+
     /// Copies a message in; returns its index.
     pub(crate) fn push(&mut self, message: MessageView<'_>, facts: Facts, annotations: &[u8]) -> u32 {
         self.push_with(message, facts, annotations, None)
@@ -412,9 +417,22 @@ impl<'a> IncomingMessages<'a> for Unshared<'a> {
     }
 }
 
+/// What names a handover to a queue of several nodes: a node that gets no answer hands over again, and the queue takes it once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HandoverId {
+    /// The node of the publishers.
+    pub(crate) node: u16,
+    /// A number that is another one after each start of that node.
+    pub(crate) life: u64,
+    /// Counts the handovers of that life to this queue.
+    pub(crate) number: u64,
+}
+
 /// A batch on its way into one queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Handover {
+    /// Of one that goes to another node.
+    pub(crate) id: Option<HandoverId>,
     pub(crate) batch: Arc<Batch>,
     pub(crate) picks: Picks,
     pub(crate) confirms: Option<Arc<BatchConfirms>>,

@@ -46,6 +46,7 @@ impl Handovers {
                 confirms.expect_one();
             }
             queue.0.submit(Event::Publish(Handover {
+                id: None,
                 batch: batch.clone(),
                 picks,
                 confirms: confirms.cloned(),

@@ -11,7 +11,7 @@ use stdx::ConnectionId;
 use crate::cluster::far::carried::Carried;
 use crate::cluster::frames::{Fields, put_run};
 use crate::cluster::peers::FIRST_KIND;
-use crate::data::batch::{Batch, Picks};
+use crate::data::batch::{Batch, Handover, HandoverId};
 use crate::refused::{Refused, Resource};
 
 /// Something is asked of a queue that lives at the receiver.
@@ -120,21 +120,35 @@ pub(super) fn put_message(out: &mut BytesMut, message: &MessageView<'_>, annotat
 }
 
 /// The messages of a handover.
-pub(super) fn put_handover(out: &mut BytesMut, batch: &Batch, picks: &Picks) {
-    let whole = batch.take_whole();
+/// Writes a handover. It may have to be sent again: the batch keeps its messages.
+pub(super) fn put_handover(out: &mut BytesMut, handover: &Handover) {
+    let Handover { id, batch, picks, .. } = handover;
+    out.put_u8(u8::from(id.is_some()));
+    if let Some(id) = id {
+        out.put_u16(id.node);
+        out.put_u64(id.life);
+        out.put_u64(id.number);
+    }
+    let whole = batch.whole();
     out.put_u32(picks.len() as u32);
     for nth in 0..picks.len() as u32 {
         let incoming = batch.incoming(picks.nth(nth));
         out.put_u8(u8::from(incoming.persistent) | u8::from(incoming.ttl_ms.is_some()) << 1);
         out.put_u8(incoming.priority);
         out.put_u64(incoming.ttl_ms.unwrap_or(0));
-        let body = whole.as_deref().unwrap_or(incoming.message.body);
+        let body = whole.as_ref().map_or(incoming.message.body, |whole| whole);
         put_message(out, &MessageView { body, ..incoming.message }, incoming.annotations);
     }
 }
 
-/// Reads a handover into a batch, its messages numbered from 1 in group 0; tells how many.
-pub(super) fn handover(from: &mut Fields) -> Option<(Batch, u32)> {
+/// Reads a handover into a batch, its messages numbered from 1 in group 0; tells how many, and what names it.
+pub(super) fn handover(from: &mut Fields) -> Option<(Batch, u32, Option<HandoverId>)> {
+    let has_id = from.u8()? != 0;
+    let id = if has_id {
+        Some(HandoverId { node: from.u16()?, life: from.u64()?, number: from.u64()? })
+    } else {
+        None
+    };
     let count = from.u32()?;
     let mut batch = Batch::default();
     for nth in 0..count {
@@ -146,7 +160,7 @@ pub(super) fn handover(from: &mut Fields) -> Option<(Batch, u32)> {
         batch.push(carried.view(), facts, &carried.annotations);
         batch.number_newest(0, u64::from(nth) + 1);
     }
-    (count > 0).then(|| from.end((batch, count))).flatten()
+    (count > 0).then(|| from.end((batch, count, id))).flatten()
 }
 
 pub(super) fn put_spec(out: &mut BytesMut, spec: &ConsumerSpec) {

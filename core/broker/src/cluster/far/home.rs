@@ -78,11 +78,19 @@ impl Guest {
 struct HandedOver {
     far: Weak<Far>,
     number: u64,
+    queue: Weak<Queue>,
+    count: u32,
 }
 
 impl ConfirmSink for HandedOver {
     fn confirmed(&self, range: ConfirmRange) {
         let Some(far) = self.far.upgrade() else { return };
+        let is_given_up = range.rejected.len() == self.count as usize
+            && self.queue.upgrade().is_some_and(|queue| queue.is_replicated() && queue.is_elsewhere());
+        if is_given_up {
+            // Somebody else leads: the other node hands over there again, and what is there already is taken once.
+            return far.outlet.send(frames::ANSWER, no(self.number, &frames::not_ready()));
+        }
         let mut out = ok(self.number);
         out.put_u32(range.rejected.len() as u32);
         range.rejected.iter().for_each(|publish| out.put_u32((*publish - 1) as u32));
@@ -234,14 +242,15 @@ impl Far {
     }
 
     fn take_handover(self: &Arc<Self>, queue: &Arc<Queue>, number: u64, from: &mut Fields) -> Option<()> {
-        let (batch, count) = frames::handover(from)?;
-        let sink: Arc<dyn ConfirmSink> = Arc::new(HandedOver { far: Arc::downgrade(self), number });
+        let (batch, count, id) = frames::handover(from)?;
+        let (far, of) = (Arc::downgrade(self), Arc::downgrade(queue));
+        let sink: Arc<dyn ConfirmSink> = Arc::new(HandedOver { far, number, queue: of, count });
         let mut confirms = BatchConfirms::new();
         let group = confirms.group_of(&sink, 1);
         confirms.numbered(group, count.into());
         // The only answer is the queue's.
         let picks = Picks::Range { first: 0, count };
-        let handover = Handover { batch: Arc::new(batch), picks, confirms: Some(Arc::new(confirms)) };
+        let handover = Handover { id, batch: Arc::new(batch), picks, confirms: Some(Arc::new(confirms)) };
         queue.count_incoming(&handover);
         queue.submit_here_one(Event::Publish(handover));
         Some(())

@@ -196,7 +196,7 @@ fn code_of(event: &Event) -> u8 {
 
 fn put_question(out: &mut BytesMut, event: &Event) {
     match event {
-        Event::Publish(handover) => frames::put_handover(out, &handover.batch, &handover.picks),
+        Event::Publish(handover) => frames::put_handover(out, handover),
         Event::Get(ack_required, _) => out.put_u8(u8::from(*ack_required)),
         Event::Delete { if_unused, if_empty, by, .. } => {
             out.put_u8(u8::from(*if_unused));

@@ -11,7 +11,9 @@ use super::frames::{ASK, Asking, consumer, put_consumer};
 use crate::cell::{Event, Queue};
 use crate::cluster::far::known::Far;
 use crate::cluster::frames::Fields;
+use crate::cluster::replicas::seen;
 use crate::cluster::replicas::{Claiming, Holder, ReplicaEvent};
+use crate::data::batch::HandoverId;
 
 /// The leader says what lives: `epoch u32 | live set`.
 pub(in crate::cluster) const SYNC: u8 = 32;
@@ -29,6 +31,17 @@ pub(in crate::cluster) const CLAIM: u8 = 37;
 pub(in crate::cluster) const CLAIMED: u8 = 38;
 /// What the receiver claimed and does not get: `epoch u32 | holding`.
 pub(in crate::cluster) const LOST: u8 = 39;
+
+/// The code of handovers among records.
+const SEEN: u8 = 255;
+
+/// A part of what the leader sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cluster) enum Part<'a> {
+    Record(RecordKind, &'a [u8]),
+    /// The leader has taken this handover, and those behind it before the number.
+    Seen(HandoverId, u64),
+}
 
 /// Whether a question is about members.
 pub(super) fn is_of_members(code: u8) -> bool {
@@ -61,22 +74,33 @@ pub(in crate::cluster) fn put_record(out: &mut BytesMut, kind: RecordKind, paylo
     out.extend_from_slice(payload);
 }
 
+/// Adds handovers whose messages are in the records before them, or came with earlier frames.
+pub(in crate::cluster) fn put_seen(out: &mut BytesMut, id: HandoverId, end: u64) {
+    out.put_u8(SEEN);
+    out.put_u32(seen::SEEN_BYTES as u32);
+    seen::put(out, id, end);
+}
+
 /// The records of a frame; `None` for what cannot be read, and then nothing more.
-pub(in crate::cluster) fn records(bytes: &[u8]) -> impl Iterator<Item = Option<(RecordKind, &[u8])>> {
+pub(in crate::cluster) fn records(bytes: &[u8]) -> impl Iterator<Item = Option<Part<'_>>> {
     let mut rest = Some(bytes);
     std::iter::from_fn(move || {
         let all = rest.filter(|all| !all.is_empty())?;
         let read = record(all);
-        rest = read.map(|(.., behind)| behind);
-        Some(read.map(|(kind, payload, _)| (kind, payload)))
+        rest = read.map(|(_, behind)| behind);
+        Some(read.map(|(shipped, _)| shipped))
     })
 }
 
-fn record(bytes: &[u8]) -> Option<(RecordKind, &[u8], &[u8])> {
+fn record(bytes: &[u8]) -> Option<(Part<'_>, &[u8])> {
     let (kind, rest) = bytes.split_first()?;
     let (length, rest) = rest.split_first_chunk::<4>()?;
     let (payload, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
-    Some((RecordKind::from_code(*kind)?, payload, rest))
+    if *kind == SEEN {
+        let (id, end) = seen::read(payload)?;
+        return Some((Part::Seen(id, end), rest));
+    }
+    Some((Part::Record(RecordKind::from_code(*kind)?, payload), rest))
 }
 
 impl Far {
@@ -150,8 +174,9 @@ mod tests {
         put_record(&mut out, RecordKind::Settle, b"one");
         put_record(&mut out, RecordKind::Enqueue, b"");
         let all: Vec<_> = records(&out).collect();
-        assert_eq!(all, [Some((RecordKind::Settle, &b"one"[..])), Some((RecordKind::Enqueue, &b""[..]))]);
+        let (one, other) = (Part::Record(RecordKind::Settle, b"one"), Part::Record(RecordKind::Enqueue, b""));
+        assert_eq!(all, [Some(one), Some(other)]);
         let cut: Vec<_> = records(&out[..out.len() - 1]).collect();
-        assert_eq!(cut, [Some((RecordKind::Settle, &b"one"[..])), None]);
+        assert_eq!(cut, [Some(one), None]);
     }
 }

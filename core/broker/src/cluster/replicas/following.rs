@@ -1,12 +1,14 @@
 //! A member does what its leader has logged.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use bytes::{BufMut, Bytes};
 use queues::{Classic, LiveSet};
 
 use crate::cell::Queue;
-use crate::cluster::far::{Far, replicas as frames};
+use crate::cluster::far::Far;
+use crate::cluster::far::replicas::{self as frames, Part};
 use crate::data::batch::BatchConfirms;
 use crate::data::confirms::{ConfirmRange, ConfirmSink};
 use crate::effects::CellEffects;
@@ -63,6 +65,10 @@ impl Queue {
             Err(error) => return self.refuse_leader(&format!("{error:?}")),
         };
         let dropped = classic.keep_only(&live, fx);
+        if let Some(replica) = self.replica.get() {
+            // The leader says it anew when this node has what that has.
+            replica.seen.lock().clear();
+        }
         if dropped > 0 {
             tracing::info!(queue = %String::from_utf8_lossy(self.name()), dropped, "messages that the leader does not have are gone here, too");
         }
@@ -86,9 +92,17 @@ impl Queue {
         if !self.is_of_leader(epoch) {
             return;
         }
+        let Some(replica) = self.replica.get() else { return };
         let mut position = 0;
         for record in frames::records(&records) {
-            let Some((kind, payload)) = record else { return self.refuse_leader("a record cannot be read") };
+            let (kind, payload) = match record {
+                Some(Part::Record(kind, payload)) => (kind, payload),
+                Some(Part::Seen(id, end)) => {
+                    replica.seen.lock().note(id, end);
+                    continue;
+                }
+                None => return self.refuse_leader("a record cannot be read"),
+            };
             match classic.follow(kind, payload, now_ms, fx) {
                 // Nobody waits for settlements to be durable, on one node neither.
                 Ok(at) if kind.is_enqueue() => position = position.max(at),
@@ -96,6 +110,7 @@ impl Queue {
                 Err(error) => return self.refuse_leader(&error.to_string()),
             }
         }
+        replica.appended.fetch_max(position, Ordering::AcqRel);
         let sink: Arc<dyn ConfirmSink> =
             Arc::new(Stored { far: Arc::downgrade(far), queue: self.id, epoch, number });
         let confirms = Arc::new(BatchConfirms::of_letters(&sink));

@@ -172,6 +172,12 @@ impl<C> Leading<C> {
         self.waiting.push_back((self.turn + 1, confirm));
     }
 
+    /// A confirm waits for what turns before this one have logged.
+    pub(super) fn wait_for_now(&mut self, confirm: C) {
+        let at = self.waiting.partition_point(|(turn, _)| *turn <= self.turn);
+        self.waiting.insert(at, (self.turn, confirm));
+    }
+
     /// Members that have been sent too much: they go on from here on out of the store.
     pub(super) fn leave_slow(&mut self, cursor: impl Fn() -> Cursor) {
         for member in self.members.values_mut() {

@@ -2,7 +2,7 @@
 //!
 //! [`leading`] is what the leader keeps of its members. [`role`] begins and ends the part that this node has in a queue. [`shipping`] sends what was
 //! logged, and [`following`] takes it. [`clients`] keeps what clients of this node have at a queue while its leader changes, [`held`] their
-//! unsettled deliveries, and [`claiming`] brings these to the next leader. The members themselves, and who leads, are in the metadata:
+//! unsettled deliveries, and [`claiming`] brings these to the next leader. [`seen`] knows which handovers were taken. The members themselves, and who leads, are in the metadata:
 //! `metadata::Replicas`.
 
 mod claiming;
@@ -11,6 +11,7 @@ mod following;
 mod held;
 mod leading;
 mod role;
+pub(in crate::cluster) mod seen;
 mod shipping;
 mod shown;
 mod taking_part;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use metadata::Replicas;
@@ -11,11 +11,12 @@ use parking_lot::{Mutex, RwLock};
 use queues::{ConsumerId, ConsumerSpec, SettleHow};
 
 use super::held::{Held, Holder};
+use super::seen::Seen;
 use crate::cell::Event;
 use crate::cell::portions::Runs;
 use crate::cluster::far::Far;
 use crate::cluster::replicas::leading::Leading;
-use crate::data::batch::BatchConfirms;
+use crate::data::batch::{BatchConfirms, HandoverId};
 use crate::data::consume::ConsumerSink;
 
 /// A confirm, and the position of this node's log that it needs, too.
@@ -33,6 +34,10 @@ pub(crate) struct Replica {
     pub(super) leading: Mutex<Option<Leading<Waiting>>>,
     /// Clients of this node.
     pub(super) clients: Clients,
+    /// Handovers of which the messages are here, or were.
+    pub(super) seen: Mutex<Seen>,
+    /// The log position behind the newest message that this node has logged since it started.
+    pub(super) appended: AtomicU64,
     /// While this node leads: what clients of all nodes have since before.
     pub(super) claims: Claims,
 }
@@ -64,16 +69,29 @@ pub(crate) enum ReplicaEvent {
 }
 
 impl Replica {
-    pub(crate) fn new(own: u16, replicas: Arc<Replicas>) -> Replica {
+    pub(crate) fn new(own: u16, life: u64, replicas: Arc<Replicas>) -> Replica {
         Replica {
             own,
             known: RwLock::new(replicas),
             begun: AtomicU32::new(0),
             brought: AtomicU32::new(0),
             leading: Mutex::default(),
-            clients: Clients::default(),
+            clients: Clients { life, ..Clients::default() },
+            seen: Mutex::default(),
+            appended: AtomicU64::new(0),
             claims: Claims::default(),
         }
+    }
+
+    /// The name of a handover that goes to another node.
+    pub(crate) fn next_id(&self) -> HandoverId {
+        let number = self.clients.handed_over.fetch_add(1, Ordering::Relaxed);
+        HandoverId { node: self.own, life: self.clients.life, number }
+    }
+
+    /// Whether the messages of a handover are here, or were.
+    pub(crate) fn has_taken(&self, id: HandoverId) -> bool {
+        self.seen.lock().has(id)
     }
 
     /// The members, as this node knows them.
@@ -109,6 +127,10 @@ pub(super) struct Clients {
     pub(super) held: Held,
     /// The epoch whose leader knows what clients of this node have; 0 when none does.
     pub(super) claimed: AtomicU32,
+    /// Tells this life of the node from others.
+    pub(super) life: u64,
+    /// Handovers to other nodes.
+    pub(super) handed_over: AtomicU64,
 }
 
 /// What a node claims for one holder.

@@ -1,6 +1,7 @@
 //! Records of the leader on their way to the members, and messages that members lack, out of the store.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use queues::{Classic, Cursor, Fill, RecordKind};
@@ -10,7 +11,7 @@ use super::role::{Replica, ReplicaEvent, Waiting};
 use crate::cell::machine::AnyMachine;
 use crate::cell::{Event, Queue};
 use crate::cluster::far::{Far, replicas as frames};
-use crate::data::batch::BatchConfirms;
+use crate::data::batch::{BatchConfirms, Handover, HandoverId};
 use crate::effects::CellEffects;
 
 /// A member that has not said what it has is asked again after so long.
@@ -43,6 +44,11 @@ impl Shipped {
         self.is_on = is_on;
     }
 
+    /// A handover was taken in this turn.
+    pub(crate) fn add_seen(&mut self, id: HandoverId) {
+        frames::put_seen(&mut self.records.get_or_insert_default().whole, id, id.number + 1);
+    }
+
     /// Adds a record of the queue.
     pub(crate) fn add(&mut self, kind: RecordKind, payload: &[u8]) {
         if kind == RecordKind::State {
@@ -61,7 +67,21 @@ impl Replica {
     pub(crate) fn wait(&self, position: u64, confirms: &Arc<BatchConfirms>) -> Option<()> {
         let mut held = self.leading.lock();
         let leading = held.as_mut().filter(|_| position > 0)?;
+        self.appended.fetch_max(position, Ordering::AcqRel);
         leading.wait((position, confirms.clone()));
+        Some(())
+    }
+
+    /// As [`Replica::wait`], for messages that were taken before: of this turn, which logs something, or of earlier ones.
+    fn wait_again(&self, confirms: &Arc<BatchConfirms>, is_logging: bool) -> Option<()> {
+        let mut held = self.leading.lock();
+        let leading = held.as_mut()?;
+        let position = self.appended.load(Ordering::Acquire);
+        if is_logging {
+            leading.wait((position, confirms.clone()));
+        } else {
+            leading.wait_for_now((position, confirms.clone()));
+        }
         Some(())
     }
 }
@@ -74,6 +94,29 @@ impl Queue {
                 self.services().confirm_when_durable(&confirms);
             }
         }
+    }
+
+    /// The messages of a handover are taken, unless some of them are refused: those may be handed over again.
+    pub(crate) fn note_taken(&self, id: Option<HandoverId>, shipped: &mut Shipped) {
+        if let (Some(id), Some(replica)) = (id, self.replica.get()) {
+            replica.seen.lock().note(id, id.number + 1);
+            shipped.add_seen(id);
+        }
+    }
+
+    /// Whether the messages of a handover are here, or were: it is confirmed when they are safe.
+    pub(crate) fn takes_again(self: &Arc<Self>, handover: &mut Handover, shipped: &Shipped) -> bool {
+        let (Some(id), Some(replica)) = (handover.id, self.replica.get()) else { return false };
+        if !replica.has_taken(id) {
+            return false;
+        }
+        if let Some(confirms) = handover.confirms.take()
+            && replica.wait_again(&confirms, shipped.records.is_some()).is_none()
+            && confirms.answered(replica.appended.load(Ordering::Acquire))
+        {
+            self.services().confirm_when_durable(&confirms);
+        }
+        true
     }
 
     /// At the end of a turn: what it has logged goes to the members.
@@ -186,7 +229,11 @@ impl Queue {
                     records.iter().for_each(|(kind, payload)| frames::put_record(&mut out, *kind, payload));
                     (leading.fill(node, out.len()), out.freeze())
                 }
-                Fill::End => (leading.filled(node), Bytes::new()),
+                Fill::End => {
+                    let mut out = BytesMut::new();
+                    replica.seen.lock().put_all(&mut out, frames::put_seen);
+                    (leading.filled(node), out.freeze())
+                }
             };
             drop(held);
             let Some(number) = number else { return };

@@ -15,7 +15,8 @@ impl Queue {
     /// The metadata say who has the queue now.
     pub(crate) fn set_replicas(self: &Arc<Self>, replicas: &Arc<Replicas>) {
         let own = self.services().own_node;
-        let replica = self.replica.get_or_init(|| Box::new(Replica::new(own, replicas.clone())));
+        let replica =
+            self.replica.get_or_init(|| Box::new(Replica::new(own, self.life_number(), replicas.clone())));
         let before = std::mem::replace(&mut *replica.known.write(), replicas.clone());
         if let Some(cluster) = &self.services().cluster {
             cluster.fars().note_replicated(self);
@@ -25,6 +26,11 @@ impl Queue {
         }
         // The caller holds the metadata.
         self.submit_later(Event::Replica(Box::new(ReplicaEvent::Changed)));
+    }
+
+    /// A number that no earlier start of this node has used for handovers.
+    fn life_number(&self) -> u64 {
+        u64::from_be_bytes(self.services().random_bytes())
     }
 
     /// Whether another leader than the one of before gets the consumers of this node; once.

@@ -240,3 +240,24 @@ def test_b025_the_node_is_looked_at_before_the_vhost_before_the_user(server):
     server.do("clear_user_limits", "guest", "all")
     server.connect()
     refused("connection refused: node connection limit (1) is reached", "nowhere")
+
+
+def test_f092_a_quorum_queue_may_be_declared_again_as_a_classic_one(server):
+    server = server("quorum_queue.property_equivalence.relaxed_checks_on_redeclaration = true")
+    connection = server.connect()
+    connection.channel().queue("orders", durable=True, arguments={"x-queue-type": "quorum", "x-max-length": 10})
+    length = {"x-max-length": 10}
+    for args in (length, {**length, "x-queue-type": "classic"}, {**length, "x-max-priority": 3}):
+        for properties in ({}, {"durable": True}, {"durable": True, "auto_delete": True}, {"exclusive": True}):
+            connection.channel().queue("orders", arguments=args, **properties)
+    assert server.listed("list_queues", "name", "type", "durable") == [{"name": "orders", "type": "quorum", "durable": True}]
+    refused = [
+        ({**length, "x-queue-type": "stream"}, {}, "inequivalent arg 'x-queue-type' for queue 'orders' in vhost '/': received 'stream' but current is 'quorum'"),
+        ({"x-max-length": 11}, {}, "inequivalent arg 'x-max-length' for queue 'orders' in vhost '/': received '11' but current is '10'"),
+        ({**length, "x-queue-type": "quorum"}, {"auto_delete": True},
+         "inequivalent arg 'auto_delete' for queue 'orders' in vhost '/': received 'true' but current is 'false'"),
+    ]
+    for args, properties, text in refused:
+        channel = connection.channel()
+        with channel.closes(406, f"PRECONDITION_FAILED - {text}", "queue.declare"):
+            channel.queue("orders", durable=True, arguments=args, **properties)

@@ -551,6 +551,7 @@ fn broker_options(options: &Options, name: &NodeName) -> BrokerOptions {
         placement: options.queues.placement,
         transient_queues: options.queues.transient_nonexclusive == Permit::Permitted,
         amqp_address_v1: options.queues.amqp_address_v1 == Permit::Permitted,
+        relaxed_redeclaration: options.queues.relaxed_redeclaration == Permit::Permitted,
         queues_max: options.limits.queues_max,
         exchanges_max: options.limits.exchanges_max,
         vhosts_max: options.limits.vhosts_max,

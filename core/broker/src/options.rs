@@ -34,6 +34,8 @@ pub struct BrokerOptions {
     pub transient_queues: bool,
     /// Accept addresses of version 1 over AMQP 1.0 (RabbitMQ 4.3 does not by default). Default false.
     pub amqp_address_v1: bool,
+    /// Declaring a quorum queue that exists as a classic queue is no mistake. Default false.
+    pub relaxed_redeclaration: bool,
     /// Largest number of queues in the node; `None` is no limit (B77).
     pub queues_max: Option<u64>,
     /// Largest number of exchanges in the node; `None` is no limit (B58).
@@ -93,6 +95,7 @@ impl Default for BrokerOptions {
             loopback_users: vec!["guest".into()],
             transient_queues: true,
             amqp_address_v1: false,
+            relaxed_redeclaration: false,
             queues_max: None,
             exchanges_max: None,
             vhosts_max: None,

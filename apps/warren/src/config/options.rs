@@ -558,6 +558,8 @@ pub struct QueueOptions {
     pub global_qos: Permit,
     /// Addresses of version 1 over AMQP 1.0. Default denied.
     pub amqp_address_v1: Permit,
+    /// Declarations of quorum queues that exist as classic queues. Default denied.
+    pub relaxed_redeclaration: Permit,
 }
 
 impl Default for QueueOptions {
@@ -569,6 +571,7 @@ impl Default for QueueOptions {
             transient_nonexclusive: Permit::Permitted,
             global_qos: Permit::Permitted,
             amqp_address_v1: Permit::Denied,
+            relaxed_redeclaration: Permit::Denied,
         }
     }
 }

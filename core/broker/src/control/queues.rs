@@ -67,6 +67,16 @@ fn placement_named(word: &[u8]) -> Placement {
     if word == b"client-local" { Placement::ClientLocal } else { Placement::Balanced }
 }
 
+/// The arguments with another type.
+fn with_type(arguments: &Arguments, queue_type: QueueType) -> Arguments {
+    let mut typed = TableBuf::default();
+    for (name, value) in arguments.as_table().iter() {
+        let is_type = name == QUEUE_TYPE_ARGUMENT.as_bytes();
+        typed.push(name, if is_type { Value::LongStr(queue_type.name().as_bytes()) } else { value });
+    }
+    Arguments::from(typed.as_table())
+}
+
 /// A name without CR and LF (B50).
 pub(crate) fn clean_name(name: &[u8]) -> Box<[u8]> {
     name.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect()
@@ -94,11 +104,15 @@ impl Broker {
     pub fn declare_queue(
         &self,
         principal: &Principal,
-        declare: QueueDeclare<'_>,
+        mut declare: QueueDeclare<'_>,
     ) -> Result<DeclaredQueue, Refused> {
         let vhost = &principal.vhost;
         let mut name = clean_name(declare.name);
-        let arguments = self.with_default_type(principal, &declare);
+        let mut arguments = self.with_default_type(principal, &declare);
+        if self.is_relaxed(principal, &name, &arguments) {
+            (declare.durable, declare.exclusive, declare.auto_delete) = (true, false, false);
+            arguments = with_type(&arguments, QueueType::Quorum);
+        }
         let found_type = queue_type(arguments.as_table());
         let queue_type = found_type.clone().unwrap_or(QueueType::Classic);
         let kind = kind_of(queue_type);
@@ -184,6 +198,13 @@ impl Broker {
         let mut arguments = TableBuf::from(declare.arguments);
         arguments.push(QUEUE_TYPE_ARGUMENT, Value::LongStr(kind.as_bytes()));
         sorted(arguments.as_table())
+    }
+
+    /// Whether a declaration that asks for a classic queue means the quorum queue of this name.
+    fn is_relaxed(&self, principal: &Principal, name: &[u8], arguments: &Arguments) -> bool {
+        self.options().relaxed_redeclaration
+            && queue_type(arguments.as_table()) == Ok(QueueType::Classic)
+            && principal.vhost.queue(name).is_some_and(|queue| queue.queue_kind() == Kind::Quorum)
     }
 
     /// Where a new queue of a cluster lives: as its arguments say, else a policy, else the configuration. Streams live where they are declared.

@@ -104,7 +104,9 @@ const KEYS: &[Key] = &[
     Key {
         name: "quorum_queue.property_equivalence.relaxed_checks_on_redeclaration",
         alias: None,
-        take: Take::Boolean { set: |options, permitted| options.queues.relaxed_redeclaration = permitted.into() },
+        take: Take::Boolean {
+            set: |options, permitted| options.queues.relaxed_redeclaration = permitted.into(),
+        },
         default: "false",
         doc: "Lets clients that ask for a classic queue, or for no type, declare a quorum queue that exists. Whether it is durable, exclusive \
               or deleted with its last consumer is then not compared; the arguments are.",

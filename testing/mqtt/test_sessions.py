@@ -76,6 +76,34 @@ def test_sessions_expire(broker):
     assert not broker.client("expires", V5, clean=False).session_present
 
 
+def test_a_session_tells_the_expiry_that_it_keeps(broker):
+    client = broker.client("told", V5, clean=False, expiry_s=100)
+    assert client.given.SessionExpiryInterval == 100
+    client.subscribe("told/#", 1)
+    client.disconnect()
+    client = broker.client("told", V5, clean=False, expiry_s=3600)
+    assert (client.session_present, client.given.SessionExpiryInterval) == (True, 100)
+    client.disconnect()
+    client = broker.client("told", V5, clean=False, expiry_s=0)
+    assert (client.session_present, client.given.SessionExpiryInterval) == (True, 0)
+    client.disconnect()
+    assert not broker.client("told", V5, clean=False, expiry_s=100).session_present
+
+
+def test_who_may_not_configure_its_queues_does_not_end_a_session(broker):
+    broker.ctl("add_user", "guestly", "pw")
+    broker.ctl("set_permissions", "guestly", "^$", ".*", "^$")
+    client = broker.client("kept", V5, clean=False, expiry_s=100)
+    client.subscribe("kept/#", 1)
+    client.disconnect()
+    broker.client("sender").publish("kept/x", b"waits", 1)
+    for clean in (True, False):
+        other = broker.client("kept", V5, clean=clean, expiry_s=100, login=("guestly", "pw"))
+        assert other.refused and other.reason.value == 0x87
+    client = broker.client("kept", V5, clean=False, expiry_s=100)
+    assert client.session_present and client.next().payload == b"waits"
+
+
 def test_disconnect_may_end_a_session_and_not_prolong_one(broker):
     client = broker.client("ends", V5, clean=False, expiry_s=100)
     client.subscribe("x/y", 1)

@@ -217,6 +217,12 @@ pub(crate) struct Opened {
     pub(crate) will: Option<GotMessage>,
 }
 
+/// The expiry of a session that has this queue, seconds; `None` is never.
+pub(crate) fn expiry_of(queue: &Queue) -> Option<u32> {
+    let expires_ms = queue.arguments().as_table().get("x-expires")?.as_i64()?;
+    u32::try_from(expires_ms / 1000).ok()
+}
+
 /// Waits for the client id, ends the session of before or goes on with it.
 pub(crate) async fn open(
     work: Arc<Work>,
@@ -225,6 +231,9 @@ pub(crate) async fn open(
     has_retained_will: bool,
 ) -> Result<Opened, End> {
     granted.await;
+    if clean_start {
+        work.check_may_end()?;
+    }
     let marks = work.shared.memories.take(work.principal.vhost.name(), &work.client_id);
     let clean_start = clean_start || marks.has_ended;
     let mut opened = Opened { session_present: false, sources: Vec::new(), retainer: None, will: None };

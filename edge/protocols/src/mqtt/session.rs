@@ -17,7 +17,9 @@ use wire::mqtt::{
     parse_frame, reason,
 };
 
-use super::connect::{Opened, Wishes, check_client_id, login, on_the_wire, open, protocol_name, within};
+use super::connect::{
+    Opened, Wishes, check_client_id, expiry_of, login, on_the_wire, open, protocol_name, within,
+};
 use super::control::Control;
 use super::deliver::{Side, Sink};
 use super::errors::{End, connack_code};
@@ -369,10 +371,14 @@ impl Session {
         let Opened { session_present, sources, retainer, will } = opened;
         let settings = self.settings.clone();
         let running = self.running();
+        if let (Some((_, queue)), true) = (sources.first(), running.expiry_s != ENDS_WITH_CONNECTION) {
+            // The session keeps the expiry that it has begun with, and the client is told.
+            running.expiry_s = expiry_of(queue);
+        }
         let wishes = &running.wishes;
         let packet_bytes_max = u32::try_from(settings.packet_bytes_max).unwrap_or(u32::MAX);
         let mut properties = vec![
-            Property::SessionExpiryInterval(on_the_wire(wishes.expiry_s)),
+            Property::SessionExpiryInterval(on_the_wire(running.expiry_s)),
             Property::MaximumPacketSize(packet_bytes_max),
             Property::TopicAliasMaximum(settings.topic_alias_max),
         ];

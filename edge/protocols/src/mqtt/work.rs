@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use broker::{
     BindRequest, Broker, Call, Commit, ConsumeRequest, ConsumerId, ConsumerSpec, DeletedQueue,
-    DestinationName, GotMessage, Principal, Queue, QueueDeclare, Refused,
+    DestinationName, GotMessage, Permission, Principal, Queue, QueueDeclare, Refused,
 };
 use message::mqtt::push_key;
 use wire::amqp091::{Table, TableBuf};
@@ -52,6 +52,19 @@ impl Work {
     /// Whether there is such a queue.
     pub(crate) fn has_queue(&self, token: u32) -> bool {
         self.principal.vhost.queue(self.queue_name(token).as_bytes()).is_some()
+    }
+
+    /// Whether the user may end the session of before: only one who may configure its queues.
+    ///
+    /// # Errors
+    /// The user may not.
+    pub(crate) fn check_may_end(&self) -> Result<(), Refused> {
+        for token in [AT_MOST_ONCE, AT_LEAST_ONCE] {
+            if self.has_queue(token) {
+                self.principal.check_queue(Permission::Configure, self.queue_name(token).as_bytes())?;
+            }
+        }
+        Ok(())
     }
 
     /// The consumers of a source.

@@ -58,7 +58,7 @@ const OF_GET: &[(&str, Told)] = &[
     ("/api/explain/delivery", One("ExplainedDelivery")),
     ("/api/explain/route", One("ExplainedRoute")),
     ("/api/extensions", One("[object]")),
-    ("/api/feature-flags", One("[object]")),
+    ("/api/feature-flags", Many("FeatureFlag")),
     ("/api/global-parameters", Many("GlobalParameter")),
     ("/api/global-parameters/{name}", One("GlobalParameter")),
     ("/api/health/checks/alarms", One("Check")),
@@ -232,6 +232,10 @@ const SHAPES: &[Shape] = &[
     shape(
         "DeprecatedFeature",
         "{deprecation_phase: string, desc: string, doc_url: string, name: string, provided_by: string, state?: string}",
+    ),
+    shape(
+        "FeatureFlag",
+        "{desc: string, doc_url: string, name: string, provided_by: string, stability: string, state: string}",
     ),
     shape("Described", "{description: string, enabled: boolean, name: string}"),
     shape(

@@ -49,7 +49,7 @@ fn change(permit: Permit) -> Change {
     }
 }
 
-/// What requests share.
+/// State that all requests share.
 pub(crate) fn app(broker: Broker, node: Node, options: ManagementOptions) -> App {
     let http = HttpOptions {
         path_prefix: options.path_prefix,

@@ -41,7 +41,7 @@ pub(crate) fn complete(node: &Node, began: Instant) {
     tracing::info!("Server startup complete; it took {} ms", began.elapsed().as_millis());
 }
 
-/// What a listener speaks below its protocol, in RabbitMQ's words.
+/// The transport that a listener speaks below its protocol, in RabbitMQ's words.
 fn kind_of(protocol: &str) -> &'static str {
     match protocol.split_once('/') {
         _ if protocol.starts_with("https") => "HTTPS",

@@ -14,7 +14,7 @@ pub struct NodeName(Arc<str>);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{name}' is no name of a node: {reason}; expected NAME@HOST")]
 pub struct WrongNodeName {
-    /// What was given; its first bytes when it is too long.
+    /// The text that was given; its first bytes when it is too long.
     pub name: String,
     /// Its fault.
     pub reason: &'static str,

@@ -120,7 +120,7 @@ impl Shared {
         }
     }
 
-    /// What has come, after waiting for it no longer than this; `None` when the thread is to end.
+    /// The events that have come, after waiting for it no longer than this; `None` when the thread is to end.
     pub(super) fn next(&self, wait: Duration) -> Option<Vec<Event>> {
         let mut inbox = self.inbox.lock();
         if inbox.events.is_empty() && !inbox.is_stopped {

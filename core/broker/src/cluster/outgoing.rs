@@ -68,7 +68,7 @@ impl Outgoing {
         self.next_request += 1;
     }
 
-    /// Who leads: another leader, or the same in another term, gets all of them.
+    /// Takes the leader: another one, or the same one in another term, gets all of them.
     pub(super) fn led_by(&mut self, leader: ReplicaId, term: u64, is_led_here: bool) {
         self.is_led_here = is_led_here;
         if self.leader != (leader, term) {

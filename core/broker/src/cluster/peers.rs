@@ -41,7 +41,7 @@ pub struct VersionRange {
 }
 
 impl VersionRange {
-    /// What this build speaks and reads. 2: nodes report what they have applied, and pass direct replies on.
+    /// Versions that this build speaks and reads. 2: nodes report what they have applied, and pass direct replies on.
     pub const OWN: VersionRange = VersionRange { min: 1, max: 2 };
 
     /// The version that two nodes use: the newest that both know. `None`: they have none in common.
@@ -217,7 +217,7 @@ pub trait Peers: Send + Sync {
     fn hang_up(&self, name: &NodeName, epoch: Epoch);
 }
 
-/// What the links tell the broker. Of one peer: `up`, then frames, then `down`, then perhaps `up` of the next epoch. Frames of different lanes
+/// News that the links tell the broker. Of one peer: `up`, then frames, then `down`, then perhaps `up` of the next epoch. Frames of different lanes
 /// come on different threads at the same time, those of one lane one after the other. Who waits in a call holds up that lane: it may not wait
 /// for anything that a frame of this lane brings. Waiting on [`Lane::Control`] for a second makes the peer look silent.
 pub trait PeerEvents: Send + Sync {

@@ -26,7 +26,7 @@ use crate::services::Services;
 /// One other node that is linked.
 pub(crate) struct Far {
     pub(super) outlet: Outlet,
-    /// What both nodes speak.
+    /// The version that both nodes speak.
     pub(super) version: u16,
     /// This node's questions to the other one.
     pub(super) asked: Asked,

@@ -29,7 +29,7 @@ pub(in crate::cluster) const HERE: u8 = 36;
 pub(in crate::cluster) const CLAIM: u8 = 37;
 /// The sender's clients have nothing else: `epoch u32`.
 pub(in crate::cluster) const CLAIMED: u8 = 38;
-/// What the receiver claimed and does not get: `epoch u32 | holding`.
+/// Deliveries that the receiver claimed and does not get: `epoch u32 | holding`.
 pub(in crate::cluster) const LOST: u8 = 39;
 
 /// The code of handovers among records.
@@ -153,7 +153,7 @@ impl Far {
         };
         queue.submit_here_one(Event::Replica(Box::new(event)));
         if code == CLAIM && self.outlet.is_closed() {
-            // What was noted after the link had ended goes back as well.
+            // Deliveries that were noted after the link had ended go back as well.
             self.leave();
         }
         Some(())

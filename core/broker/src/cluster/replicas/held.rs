@@ -1,4 +1,4 @@
-//! What clients of this node have of a replicated queue and have not settled: they claim it from each new leader.
+//! Deliveries of a replicated queue that clients of this node have not settled: the node claims them from each new leader.
 //!
 //! Refuses to know: sessions, links, the queue's machine.
 
@@ -14,14 +14,14 @@ use stdx::RunSet;
 use crate::cell::portions::Runs;
 use crate::data::consume::{ConsumerSink, SessionHold};
 
-/// Who has deliveries: a consumer, or clients that got them one by one.
+/// The holder of deliveries: a consumer, or clients that got them one by one.
 pub(crate) type Holder = Option<ConsumerId>;
 
 /// See the module.
 #[derive(Default)]
 pub(super) struct Held {
     all: Mutex<HashMap<Holder, Arc<Mutex<RunSet>>>>,
-    /// What a leader did not grant: a settlement of it would be of somebody else's delivery.
+    /// Deliveries that a leader did not grant: a settlement of them would be of another client's delivery.
     lost: Mutex<HashMap<Holder, RunSet>>,
     has_lost: AtomicBool,
 }

@@ -133,7 +133,7 @@ pub(super) struct Clients {
     pub(super) handed_over: AtomicU64,
 }
 
-/// What a node claims for one holder.
+/// The deliveries that a node claims for one holder.
 pub(crate) struct Claiming {
     pub(crate) epoch: u32,
     pub(crate) holder: Holder,

@@ -117,6 +117,10 @@ class Publisher:
         if self.nacked:
             raise Violation(f"{len(self.nacked)} messages were refused")
 
+    def is_told(self, text):
+        """The latest notice is this one. Between two steps a publisher may be blocked and unblocked by its own messages."""
+        return self.told[-1:] == [text]
+
     def all_confirmed(self):
         return not self.outgoing and len(self.acked) == self.sent
 
@@ -264,7 +268,7 @@ class FullDisk:
         self.say(f"blocked after {publisher.sent} messages, {held} of them not confirmed")
         taken = drain(self.broker.url)
         self.say(f"{len(taken)} messages consumed")
-        publisher.until("unblocked by consumers", lambda: publisher.told[1:] == ["unblocked"], more=False)
+        publisher.until("unblocked by consumers", lambda: publisher.is_told("unblocked"), more=False)
         publisher.until("all confirmed", publisher.all_confirmed, more=False)
         taken += drain(self.broker.url)
         if taken != list(range(publisher.sent)):
@@ -272,21 +276,19 @@ class FullDisk:
         self.say("unblocked, and all is confirmed and consumed")
 
         self.fill()
-        publisher.told.clear()
-        publisher.until("blocked by ballast", lambda: publisher.told == ["low on disk"])
+        publisher.until("blocked by ballast", lambda: publisher.is_told("low on disk"))
         self.works_while_full()
         taken += drain(self.broker.url, keep=1)
         self.say("blocked by somebody else's file")
         self.empty()
-        publisher.until("unblocked by hand", lambda: publisher.told[1:] == ["unblocked"], more=False)
+        publisher.until("unblocked by hand", lambda: publisher.is_told("unblocked"), more=False)
         publisher.until("all confirmed again", publisher.all_confirmed, more=False)
         self.say("unblocked, and all is confirmed")
 
         drained = set(taken) | set(drain(self.broker.url))
         publisher.until("some more", lambda: len(publisher.acked) > len(drained) + 300)
         self.fill()
-        publisher.told.clear()
-        publisher.until("blocked again", lambda: publisher.told == ["low on disk"])
+        publisher.until("blocked again", lambda: publisher.is_told("low on disk"))
         self.broker.kill()
         self.empty()
         self.broker.start()

@@ -42,7 +42,7 @@ pub enum ArgumentReason {
     OtherQueueType(Kind),
 }
 
-/// What to do when a length limit is reached (`x-overflow`).
+/// The action when a length limit is reached (`x-overflow`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Overflow {
     /// Drop from the head, dead-lettering with `maxlen`.
@@ -55,7 +55,7 @@ pub enum Overflow {
 }
 
 impl Overflow {
-    /// What a word means.
+    /// The action that a word stands for.
     pub fn from_name(name: &[u8]) -> Option<Overflow> {
         match name {
             b"drop-head" => Some(Overflow::DropHead),
@@ -66,7 +66,7 @@ impl Overflow {
     }
 }
 
-/// What a queue was declared with, understood, and the rules of its type.
+/// The arguments that a queue was declared with, understood, and the rules of its type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QueueConfig {
     /// The type. Machines go by the rules below, not by this.
@@ -106,7 +106,7 @@ pub struct QueueConfig {
     pub delivery_limit: Option<u64>,
     /// A single active consumer makes way for one of higher priority once it has no deliveries left (B134).
     pub yields_to_priority: bool,
-    /// What becomes of letters that nobody takes.
+    /// The way of letters that nobody takes.
     pub letters: Letters,
     /// When messages that came back are handed out again.
     pub retry: Retry,
@@ -329,7 +329,7 @@ impl QueueConfig {
         Ok(())
     }
 
-    /// What only quorum queues know.
+    /// Reads arguments that only quorum queues know.
     fn read_of_quorum(&mut self, name: &str, value: &Value<'_>) -> Result<(), ArgumentError> {
         match name {
             "x-dead-letter-strategy" => {

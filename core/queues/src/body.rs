@@ -1,6 +1,6 @@
 //! Bodies that several queues hold together: a handle in each message, the bytes once for all of them.
 //!
-//! Who holds a handle keeps the body; the driver, which has the bytes and knows where they are on disk, is told when the last
+//! A handle keeps the body; the driver, which has the bytes and knows where they are on disk, is told when the last
 //! handle is gone. Refuses to know where that is.
 
 use std::ops::{Deref, Range};
@@ -33,7 +33,7 @@ impl Drop for Count {
 }
 
 impl BodyBuffer {
-    /// What follows the first `start` bytes, which leave room for what a queue stores before a body.
+    /// The bytes that follow the first `start` bytes, which leave room for what a queue stores before a body.
     ///
     /// # Panics
     /// When there are fewer bytes.

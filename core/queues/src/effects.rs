@@ -1,4 +1,4 @@
-//! What a queue machine asks of the world.
+//! Effects that a queue machine asks of the world.
 
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ pub enum DeadReason {
     Due,
 }
 
-/// What a machine may ask for. Called while the machine runs; implementations must not call back into it.
+/// The effects that a machine may ask for. Called while the machine runs; implementations must not call back into it.
 pub trait Effects {
     /// Offers a run to a consumer; returns how many it took, from the front. Fewer than offered means the consumer
     /// cannot take more until it is resumed.
@@ -81,7 +81,7 @@ pub trait Effects {
         shared: Option<HeldBody>,
     );
 
-    /// Whether there is room on the disk for what only saves memory. What makes room elsewhere is written whatever this says.
+    /// Whether the disk has room for writes that only save memory. Writes that make room elsewhere happen whatever this says.
     fn has_room(&self) -> bool {
         true
     }
@@ -124,6 +124,6 @@ pub trait Effects {
     /// The queue's own rules delete it.
     fn gone(&mut self, why: Gone);
 
-    /// A checkpoint is over. What of the log is still needed says [`crate::Machine::oldest_log_position`].
+    /// A checkpoint is over. [`crate::Machine::oldest_log_position`] tells which part of the log is still needed.
     fn checkpointed(&mut self);
 }

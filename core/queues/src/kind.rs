@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// What a queue of the type goes by when it was declared without arguments.
+    /// The rules that a queue of the type follows when it was declared without arguments.
     #[must_use]
     pub fn rules(self) -> QueueConfig {
         match self {

@@ -76,7 +76,7 @@ pub struct LoggedBlock {
     pub own_bytes: u32,
 }
 
-/// What is left of a block of which some messages cannot be read.
+/// The rest of a block of which some messages cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remains {
     /// The block, with placeholders for messages that are missing.
@@ -119,8 +119,8 @@ impl LoggedBlock {
         self.assemble_in_place(bytes, payloads.into_iter().map(|(_, payload)| payload))
     }
 
-    /// What is left of the block when records of its range cannot be read; the others are given as to [`LoggedBlock::assemble`]. `None` when that
-    /// is nothing.
+    /// The rest of the block when records of its range cannot be read; the others are given as to [`LoggedBlock::assemble`]. `None` when nothing
+    /// is left.
     pub fn assemble_remains(
         &self,
         bytes: &[u8],
@@ -191,7 +191,7 @@ impl LoggedBlock {
                 let stored = at + SEQ_BYTES;
                 let (_, taken) = record::parse(bytes.get(stored..payload.end)?)?;
                 if seq == next && seq < end {
-                    // What came before it was as long, and had its number besides: it never moves backwards over what is unread.
+                    // The record before it was as long, and had its number besides: the copy never moves backwards over unread bytes.
                     bytes.copy_within(stored..stored + taken, length);
                     length += taken;
                     next += 1;

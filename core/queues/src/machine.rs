@@ -1,6 +1,6 @@
-//! What every type of queue is to the one who runs it: events and the time in, effects out; what is stored of it; what listings show.
+//! The side of every queue type that its driver sees: events and the time in, effects out; stored records; figures for listings.
 //!
-//! A type that stores nothing outside of its own memory implements what has no default.
+//! A type that stores nothing outside of its own memory implements only methods without a default.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub enum Gone {
     Unused,
 }
 
-/// What became of a batch of publishes.
+/// The outcome of a batch of publishes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PublishOutcome {
     /// Indices in the batch that a length limit refused (B107, B142).
@@ -48,7 +48,7 @@ pub enum TurnedAway {
     Expires(Afterwards),
 }
 
-/// What becomes of a message that a queue does not keep.
+/// The fate of a message that a queue does not keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Afterwards {
     /// Nothing.
@@ -57,7 +57,7 @@ pub enum Afterwards {
     DeadLettered,
 }
 
-/// What the disk did of what a machine asked for.
+/// The answers of the disk to requests of a machine.
 #[derive(Debug)]
 pub enum DiskAnswer<'a> {
     /// A block is written to this place, or could not be (it then stays where it is).
@@ -210,10 +210,10 @@ pub trait Machine {
     /// Everything listings show.
     fn stats(&self, now_ms: u64) -> QueueStats;
 
-    /// What lists of many queues show.
+    /// The figures that lists of many queues show.
     fn glance(&self, now_ms: u64) -> QueueGlance;
 
-    /// What decides whether it delivers.
+    /// The state that decides whether the queue delivers.
     fn delivery_view(&self, now_ms: u64) -> DeliveryView;
 
     /// Deliveries made so far, if messages are ready and some consumer may want one. Cheap: looked at after every turn.
@@ -232,7 +232,8 @@ pub trait Machine {
         false
     }
 
-    /// What a queue at rest is made from again; `None` while it has messages, consumers or anything under way but a timer. That wakes it.
+    /// A record to make a queue at rest from again; `None` while it has messages, consumers or anything under way but a timer. That wakes
+    /// it.
     fn rest(&self) -> Option<Box<[u8]>> {
         None
     }

@@ -43,8 +43,8 @@ pub enum RecordKind {
     /// As [`RecordKind::Enqueue`], and some of the messages have shared bodies: a version that cannot read these must not take
     /// it for that.
     EnqueueShared = 5,
-    /// Messages came back: repeated (sequence u64, how often u32, of those as failed u32, due time u64, 0 for at once). What is told of a
-    /// message last holds. Only of quorum queues.
+    /// Messages came back: repeated (sequence u64, how often u32, of those as failed u32, due time u64, 0 for at once). The last record of
+    /// a message holds. Only of quorum queues.
     Returned = 9,
     /// As [`RecordKind::Enqueue`], in fewer bytes: what messages that follow each other have in common stands once.
     EnqueueAlike = 8,
@@ -221,7 +221,7 @@ pub fn store_hole(out: &mut Vec<u8>) {
     out.extend_from_slice(&fixed);
 }
 
-/// What stands in a block for one message or more.
+/// An item of a block that stands for one message or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InBlock<'a> {
     /// One message.

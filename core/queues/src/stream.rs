@@ -1,4 +1,4 @@
-//! Streams: the rules of the type. What a stream does is not decided here: it keeps a log, not messages (`core/broker/src/streams`).
+//! Streams: the rules of the type. The behaviour of a stream is not decided here: it keeps a log, not messages (`core/broker/src/streams`).
 
 use message::Value;
 

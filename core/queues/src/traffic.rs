@@ -1,4 +1,4 @@
-//! What goes in and out of a queue machine: messages, deliveries, settlements.
+//! Traffic in and out of a queue machine: messages, deliveries, settlements.
 
 use std::ops::AddAssign;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub struct Delivery<'a> {
     pub redelivered: bool,
     /// The message.
     pub message: MessageView<'a>,
-    /// What the broker keeps beside it; empty for most.
+    /// Annotations that the broker keeps beside the message; empty for most.
     pub annotations: &'a [u8],
 }
 
@@ -167,7 +167,7 @@ pub enum CreditNews {
     },
 }
 
-/// What to do with settled deliveries.
+/// The fate of settled deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettleHow {
     /// basic.ack.
@@ -183,7 +183,7 @@ pub enum SettleHow {
 /// Consecutive deliveries of one consumer, settled together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettleRun {
-    /// Who had them; `None` for basic.get.
+    /// The consumer that had them; `None` for basic.get.
     pub consumer: Option<ConsumerId>,
     /// First of the run.
     pub first: MessageSeq,
@@ -206,7 +206,7 @@ pub struct GotMessage {
     pub properties: Box<[u8]>,
     /// Body.
     pub body: Box<[u8]>,
-    /// What the broker keeps beside it.
+    /// Annotations that the broker keeps beside the message.
     pub annotations: Box<[u8]>,
     /// Ready messages left in the queue.
     pub ready_left: u64,
@@ -237,7 +237,7 @@ pub struct Flow {
     pub is_lagging: bool,
 }
 
-/// What declare-ok tells (B70).
+/// The counts that declare-ok tells (B70).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
     /// Ready messages, unacked ones not counted.
@@ -284,7 +284,7 @@ pub struct QueueStats {
     pub single_active_tag: Option<Box<[u8]>>,
     /// Tag of the exclusive consumer.
     pub exclusive_tag: Option<Box<[u8]>>,
-    /// What it has counted.
+    /// The totals that the queue has counted.
     pub totals: QueueTotals,
     /// Fraction of the latest seconds in which some consumer could have taken a message; 0 to 1, 0 without consumers.
     pub consumer_capacity: f64,
@@ -356,7 +356,7 @@ impl QueueGlance {
     }
 }
 
-/// What lists of many queues show of each: plain numbers, nothing allocated.
+/// The figures that lists of many queues show of each: plain numbers, nothing allocated.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct QueueGlance {
     /// Messages ready for delivery.
@@ -383,7 +383,7 @@ pub struct QueueGlance {
     pub head_timestamp_s: Option<u64>,
     /// Consumers.
     pub consumers: u32,
-    /// What it has counted.
+    /// The totals that the queue has counted.
     pub totals: QueueTotals,
     /// Fraction of the latest seconds in which some consumer could have taken a message; 0 to 1, 0 without consumers.
     pub consumer_capacity: f64,

@@ -1,5 +1,5 @@
-//! Queue records against bytes that never change: `tests/golden`, a line for each field as `docs/formats/queue-records.md` has them. What
-//! is there is read as it was meant, and written again as it was; what older versions wrote is read.
+//! Queue records against bytes that never change: `tests/golden`, a line for each field as `docs/formats/queue-records.md` has them. The
+//! records there are read as they were meant, and written again as they were; records of older versions are read.
 //!
 //! Knows nothing of where records lie.
 
@@ -94,7 +94,7 @@ fn stored(sample: (IncomingMessage<'_>, Option<u64>)) -> Vec<u8> {
     out
 }
 
-/// What the first stored message says, compared with what was stored; the rest.
+/// Checks that the first stored message is the message that was stored; returns the rest.
 fn check<'a>(bytes: &'a [u8], (incoming, expiry_ms): (IncomingMessage<'_>, Option<u64>)) -> &'a [u8] {
     let (found, taken) = record::parse(bytes).unwrap();
     let reference = incoming.shared.map(|held| SharedRef { id: held.body.id(), bytes: held.body.bytes() });
@@ -240,7 +240,7 @@ fn a_block_of_the_log_is_put_together_from_its_records_as_ever() {
     assert_eq!(block.assemble(bytes, payloads), Some(expected));
 }
 
-/// What a state record says, of which version it may be.
+/// The content of a state record, of whichever version.
 fn read_state(bytes: &[u8]) -> Recovering {
     let mut recovering = Recovering::default();
     recovering.apply(RecordKind::State, bytes, &(0x3456000..0x3456789)).unwrap();
@@ -355,7 +355,7 @@ fn a_state_record_of_version_3_is_read() {
     check_queue(recovering, 64 + 8 + 3, 70 + 800 + 5 + 9);
 }
 
-/// What versions 4 to 7 say alike.
+/// Checks the part that versions 4 to 7 share.
 fn check_shared(recovering: &Recovering) {
     let blocks = [
         old_block(),

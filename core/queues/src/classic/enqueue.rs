@@ -1,4 +1,4 @@
-//! What comes in: past a lone consumer, refused, dropped as a duplicate, or into a block.
+//! Messages that come in: past a lone consumer, refused, dropped as a duplicate, or into a block.
 
 use std::sync::Arc;
 

@@ -18,9 +18,9 @@ impl Classic {
     /// follows).
     ///
     /// While it follows it takes nothing but [`Classic::follow`] and [`Classic::keep_only`], serves nobody, and nothing leaves by rule. It
-    /// still moves messages to disk and writes checkpoints. The driver has cancelled the consumers before. What they had is ready again, where it
-    /// stood, without being counted or logged. A message whose letter is on its way does not come back: its removal is logged when the letter
-    /// is safe, otherwise a restart brings the message back.
+    /// still moves messages to disk and writes checkpoints. The driver has cancelled the consumers before. Messages that consumers had are ready
+    /// again, where it stood, without being counted or logged. A message whose letter is on its way does not come back: its removal is logged
+    /// when the letter is safe, otherwise a restart brings the message back.
     ///
     /// A queue that leads uses no number that any message had. That holds only if each leader is told so before it takes messages, after each
     /// restart, too. When somebody has messages of a queue that leads already, nothing changes.
@@ -118,7 +118,7 @@ impl Classic {
         }
     }
 
-    /// Which messages live here. Those are among them whose letters are on their way: until these are safe the messages may come back.
+    /// Messages that live here. Messages whose letters are on their way are among them: until these are safe the messages may come back.
     #[must_use]
     pub fn live(&self) -> LiveSet {
         self.store.live()

@@ -58,7 +58,7 @@ impl Classic {
         queue
     }
 
-    /// What may have become possible: messages die, expire or go to consumers.
+    /// Does what may have become possible: messages die, expire or go to consumers.
     fn go_on(&mut self, now_ms: u64, fx: &mut impl Effects) {
         let Classic { store, service } = self;
         service.retry_rejects(store, now_ms, fx);

@@ -24,7 +24,7 @@ use message::MessageView;
 const HISTORIES: u64 = 100;
 const STEPS: usize = 400;
 
-/// Who holds a message; gets have no consumer.
+/// The holder of a message; gets have no consumer.
 type Holder = Option<u32>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ struct Referee {
     /// Shared bodies by number, which is that of their message: the handle, the bytes, and where the log was when nobody had a
     /// handle any more.
     bodies: BTreeMap<u64, (WeakBody, BodyBytes, Option<u64>)>,
-    /// Those that the log holds.
+    /// Bodies that the log holds.
     bodies_logged: BTreeSet<u64>,
     keeper: Arc<Keeper>,
 }
@@ -166,7 +166,7 @@ impl Referee {
             || self.config.max_length_bytes.is_some_and(|max| self.ready_bytes() + more_bytes > max)
     }
 
-    /// What was published and not passed through is enqueued or refused now.
+    /// Messages that were published and not passed through are enqueued or refused now.
     fn take_incoming(&mut self) {
         while let Some(kept) = self.incoming.pop_front() {
             if self.config.overflow != Overflow::DropHead && self.over_limit(1, kept.bytes) {
@@ -329,7 +329,7 @@ struct History {
     log_gaps: [u64; 3],
     /// Segments are compacted again and again.
     compacts: bool,
-    /// What it may keep in memory, besides what it is configured with.
+    /// The share of memory that the queue may use, besides its configured limit.
     share_bytes: usize,
     next_id: u32,
     next_token: u32,

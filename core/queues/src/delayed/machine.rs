@@ -108,8 +108,8 @@ impl Delayed {
         store.settle_log(fx);
     }
 
-    /// Messages that wait, soonest first, at most `count_max`. Those whose due times are not read yet after a restart are not
-    /// among them.
+    /// Messages that wait, soonest first, at most `count_max`. Messages whose due times are not read yet after a restart are not among
+    /// them.
     pub fn scheduled(&self, count_max: usize) -> Vec<Scheduled> {
         let level = &self.store.levels[0];
         let show = |(due_ms, number): (u64, u64)| {
@@ -171,7 +171,7 @@ impl Machine for Delayed {
 
     fn resume(&mut self, _: ConsumerId, _: u64, _: &mut impl Effects) {}
 
-    /// What waits is not to be had.
+    /// A message that waits is not given to a get.
     fn get(&mut self, get: GetToken, _: u64, fx: &mut impl Effects) {
         fx.got(get, None);
     }

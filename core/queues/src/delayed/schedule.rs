@@ -13,7 +13,7 @@ const KEPT_COUNT: usize = 1024;
 /// When messages are due: one structure for all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
-    /// Due time and number, soonest first. What was dropped meanwhile is passed over when its time comes.
+    /// Due time and number, soonest first. A message that was dropped meanwhile is passed over when its time comes.
     due: BinaryHeap<Reverse<(u64, u64)>>,
 }
 

@@ -150,7 +150,7 @@ impl LiveSet {
     }
 }
 
-/// How far a member has come: the number after its newest message of each level. What it lacks of its leader's is behind that.
+/// How far a member has come: the number after its newest message of each level. The messages of its leader that it lacks are behind that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// By level.

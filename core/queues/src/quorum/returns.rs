@@ -60,7 +60,7 @@ impl Returns {
         self.dying.range(from..).map(|(seq, copy)| (*seq, copy.as_deref()))
     }
 
-    /// The queue follows: nothing stands in the line or waits. What did is remembered as if a leader had told of it.
+    /// The queue follows: nothing stands in the line or waits. Messages that did are remembered as if a leader had told of it.
     pub(crate) fn follow(&mut self) {
         let all: Vec<Returned> = self.all().collect();
         (self.line, self.delayed, self.held) = Default::default();

@@ -1,5 +1,5 @@
-//! Enqueue records whatever their kind: their messages as runs that differ in their bodies only, which is how producers send them. What
-//! such messages have in common stands once in a record of [`RecordKind::EnqueueAlike`]; in memory each has it.
+//! Enqueue records whatever their kind: their messages as runs that differ in their bodies only, which is how producers send them. The
+//! common part of such messages stands once in a record of [`RecordKind::EnqueueAlike`]; in memory each message has it.
 //!
 //! ```text
 //! repeated: first sequence u64 | count u32 | first stored message | per other message: body bytes u32, body

@@ -28,7 +28,7 @@ pub struct PackedRun<'a> {
     items: &'a [u8],
 }
 
-/// What stands in a run.
+/// An item of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
     /// A message: where its body is in the block.
@@ -38,7 +38,7 @@ pub(crate) enum Item {
 }
 
 impl Item {
-    /// What stands at this place of a block, whose bytes may be anything; and where the next one does.
+    /// The item at this place of a block, whose bytes may be anything; and where the next one begins.
     pub(crate) fn parse(block: &[u8], at: usize) -> Option<(Item, usize)> {
         let (word, begin) = (u32_at(block, at)?, at + LENGTH_BYTES);
         if word & SETTLED != 0 {
@@ -122,14 +122,15 @@ impl<'a> PackedRun<'a> {
     }
 }
 
-/// What a run of so many messages begins with. A version that does not know the flag takes it for damage: it says more than is there.
+/// The bytes that a run of so many messages begins with. A version that does not know the flag takes it for damage: it says more than is
+/// there.
 fn fixed(count: u32) -> [u8; FIXED_BYTES] {
     let mut fixed = holes(count);
     fixed[4] = FLAG_RUN;
     fixed
 }
 
-/// What stands in a run for so many settled messages.
+/// The bytes that stand in a run for so many settled messages.
 pub(crate) fn settled_in_run(count: u32) -> [u8; LENGTH_BYTES] {
     (SETTLED | count).to_be_bytes()
 }
@@ -162,7 +163,7 @@ pub fn unpack_block(block: &[u8]) -> Option<Cow<'_, [u8]>> {
     Some(Cow::Owned(whole))
 }
 
-/// A block as it is written to a segment: in fewer bytes when that is worth it, else as it is. What is not a block stays what it is.
+/// A block as it is written to a segment: in fewer bytes when that is worth it, else as it is. Bytes that are not a block stay as they are.
 pub fn pack_block(block: &[u8]) -> Cow<'_, [u8]> {
     match plan(block) {
         Some(plan) if plan.saved_bytes >= block.len().div_ceil(SAVED_PART_MIN) => {
@@ -244,7 +245,7 @@ impl Alike {
     }
 }
 
-/// What of a block becomes runs.
+/// The messages of a block that become runs.
 #[derive(Default)]
 struct Plan {
     runs: Vec<Alike>,

@@ -277,8 +277,8 @@ impl Consumers {
         }
     }
 
-    /// Consumers give up the credit that they cannot use now and want to be rid of: all of them when `nothing_is_left` to deliver, those
-    /// that are not the single active one in any case. Those that are paused do so when they are not any more.
+    /// Consumers give up the credit that they cannot use now and want to be rid of: all of them when `nothing_is_left` to deliver,
+    /// consumers that are not the single active one in any case. Paused consumers do so when they are paused no more.
     pub(crate) fn drain(&mut self, nothing_is_left: bool, mut each: impl FnMut(ConsumerId, u32)) {
         if !self.may_drain {
             return;
@@ -350,7 +350,7 @@ impl Consumers {
         !self.eligible.is_empty() || self.paused > 0
     }
 
-    /// What listings show.
+    /// The consumers as listings show them.
     pub(crate) fn stats(&self) -> Vec<ConsumerStats> {
         let stats = |(slot, consumer): (usize, &Consumer)| ConsumerStats {
             spec: consumer.spec.clone(),

@@ -1,4 +1,4 @@
-//! What leaves the queue by rule: time to live, length limits, the queue's own expiry (B139-B142).
+//! Messages that leave the queue by rule: time to live, length limits, the queue's own expiry (B139-B142).
 
 use super::state::Service;
 use crate::arguments::Overflow;
@@ -51,8 +51,8 @@ impl Service {
         })
     }
 
-    /// Drops expired messages at the head; returns how many. What stands behind the head, also on a lower level, waits
-    /// until it is the head (B139).
+    /// Drops expired messages at the head; returns how many. A message behind the head, also on a lower level, waits until it is the head
+    /// (B139).
     pub(crate) fn expire(&mut self, store: &mut Store, now_ms: u64, fx: &mut impl Effects) -> u64 {
         if !self.may_expire || self.is_still() || self.holds_deaths(store) {
             return 0;
@@ -90,15 +90,15 @@ impl Service {
     /// publishers, whose batches are smaller than a portion, do not get ahead of the limit.
     pub(crate) fn trim(&mut self, store: &mut Store, came: usize, now_ms: u64, fx: &mut impl Effects) {
         let (max_length, max_bytes) = (self.config.max_length, self.config.max_length_bytes);
-        // Who brings messages while letters wait has as many leave: the queue does not grow meanwhile, unless small ones drive out large
-        // ones, whose letters would be too much.
+        // A producer that brings messages while letters wait makes as many leave: the queue does not grow meanwhile, unless small ones
+        // drive out large ones, whose letters would be too much.
         let holds = self.holds_deaths_for_long()
             || (self.holds_deaths(store) && (store.checkpoint.waits_for_letters() || came == 0));
         if (max_length.is_none() && max_bytes.is_none()) || holds || self.is_still() {
             return;
         }
         if self.config.overflow != Overflow::DropHead {
-            // What was accepted stays, even when deliveries that come back make the queue longer than it may be.
+            // Accepted messages stay, even when deliveries that come back make the queue longer than it may be.
             return;
         }
         let held = self.holds_deaths(store);

@@ -1,4 +1,4 @@
-//! What listings show of a queue. Refuses to change anything.
+//! Figures that listings show of a queue. Refuses to change anything.
 
 use super::state::Service;
 use crate::store::Store;
@@ -37,7 +37,7 @@ impl Service {
         }
     }
 
-    /// What lists of many queues show.
+    /// The figures that lists of many queues show.
     pub(crate) fn glance(&self, store: &Store, now_ms: u64) -> QueueGlance {
         QueueGlance {
             ready: store.ready,

@@ -1,4 +1,4 @@
-//! Who gets which message, and which messages leave by rule: consumers, gets, expiry, limits, dead letters, counters.
+//! Rules of service: which client gets which message, and which messages leave: consumers, gets, expiry, limits, dead letters, counters.
 //!
 //! Refuses to know: where messages lie, the log, the network.
 pub(crate) mod consumers;

@@ -1,5 +1,5 @@
-//! What is to be remembered of a queue that was used and is empty again: what it has counted, when it was used, and which numbers are taken. A few
-//! bytes, so that a node with very many queues pays for those that are in use. Not stored: it lives as long as the process.
+//! The state to remember of a queue that was used and is empty again: its totals, when it was used, and which numbers are taken. A few bytes, so
+//! that a node with very many queues pays for those that are in use. Not stored: it lives as long as the process.
 
 use super::state::Service;
 use super::totals::{QueueTotals, TOTALS};
@@ -20,7 +20,7 @@ const FOLLOWS: u64 = 8;
 /// Levels that are made later begin with a number that is told.
 const BEGINS: u64 = 16;
 
-/// What a queue at rest is made from again; `None` while it has messages, consumers or anything under way but a timer.
+/// A record to make a queue at rest from again; `None` while it has messages, consumers or anything under way but a timer.
 pub(crate) fn rest(store: &Store, service: &Service) -> Option<Box<[u8]>> {
     if !store.is_at_rest() || !service.is_at_rest() {
         return None;

@@ -32,10 +32,10 @@ pub enum Head {
     OnDisk,
 }
 
-/// What decides whether a queue delivers.
+/// The state that decides whether a queue delivers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeliveryView {
-    /// What listings show, consumers included.
+    /// The figures that listings show, consumers included.
     pub stats: QueueStats,
     /// One for each of `stats.consumers`, in the same order.
     pub standings: Vec<Standing>,
@@ -53,7 +53,7 @@ pub struct DeliveryView {
 }
 
 impl Service {
-    /// What decides whether it delivers.
+    /// The state that decides whether the queue delivers.
     pub(crate) fn delivery_view(&self, store: &Store, heap_bytes: usize, now_ms: u64) -> DeliveryView {
         let level = store.top_level();
         let resident = |level: usize| {

@@ -1,4 +1,4 @@
-//! What is known of those who are served: consumers, gets, rejected messages, times, counters.
+//! State of consumers, gets and rejected messages; times and counters.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct Service {
     pub(crate) had_consumer: bool,
     /// The queue follows a leader: nobody is served, and nothing leaves by rule.
     pub(crate) follows: bool,
-    /// Those who have messages since before this node led may not have said so: nobody is served, and nothing leaves by rule.
+    /// Clients that hold messages since before this node led may not have said so: nobody is served, and nothing leaves by rule.
     pub(crate) awaits_claims: bool,
     pub(crate) tally: Tally,
 }
@@ -82,7 +82,7 @@ impl Service {
         QueueTotals { disk_reads: store.disk_reads, disk_writes: store.disk_writes, ..*self.tally.now() }
     }
 
-    /// What those who are served want of the store.
+    /// The demand of consumers and gets on the store.
     pub(crate) fn demand(&self, store: &Store) -> Demand {
         let is_waited_for = !self.gets.is_empty() || self.consumers.next().is_some();
         Demand {
@@ -151,7 +151,7 @@ impl Service {
         }
     }
 
-    /// Letters for a queue that is out of service may not be logged before the next restart. What waits behind the dead must not wait
+    /// Letters for a queue that is out of service may not be logged before the next restart. Work that waits behind the dead must not wait
     /// as long: the checkpoint ends without a state record, the log stays as it is.
     pub(crate) fn look_at_letters(&mut self, store: &mut Store, now_ms: u64, fx: &mut impl Effects) {
         match store.awaits_letters_until_ms() {

@@ -1,4 +1,4 @@
-//! What a queue has counted since it was opened, and how well its consumers keep up.
+//! Totals of a queue since it was opened, and how well its consumers keep up.
 //!
 //! A queue that never had traffic counts nothing: a [`Tally`] is one pointer until the first message or consumer. Refuses to
 //! know what is done with the figures.
@@ -11,7 +11,7 @@ const HALF_LIFE_MS: f64 = 1000.0;
 /// How many counters there are.
 pub(crate) const TOTALS: usize = 13;
 
-/// What went to clients and came back: counted alike by queues, channels, connections and the node.
+/// Deliveries to clients and their returns: counted alike by queues, channels, connections and the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryTotals {
     /// Deliveries to consumers that ack, redeliveries included.
@@ -66,7 +66,7 @@ impl AddAssign<&DeliveryTotals> for DeliveryTotals {
 pub struct QueueTotals {
     /// Messages that publishers brought, refused ones included.
     pub published: u64,
-    /// What went to clients.
+    /// Deliveries to clients.
     pub deliveries: DeliveryTotals,
     /// Messages whose time to live ran out.
     pub expired: u64,

@@ -54,7 +54,7 @@ impl Entry {
     }
 }
 
-/// Message bytes: growing while the block is the newest, shared once closed. What is closed or read is not copied: one message may
+/// Message bytes: growing while the block is the newest, shared once closed. Closed or read bytes are not copied: one message may
 /// be hundreds of megabytes.
 #[derive(Clone, Debug)]
 enum Data {
@@ -71,16 +71,16 @@ struct Content {
     data: Data,
     entries: Vec<Entry>,
     logged: Logged,
-    /// What the copy on disk has beside bodies.
+    /// Bytes of the copy on disk beside bodies.
     overhead: copy::Overhead,
-    /// What the copy that is being written will have.
+    /// Bytes that the copy that is being written will have.
     copying: copy::Copied,
 }
 
 /// The offset in the segment of a block that lies in the log.
 const IN_LOG: u32 = u32::MAX;
 
-/// What is known of single messages; most blocks of a backlog have nothing here.
+/// State of single messages; most blocks of a backlog have nothing here.
 #[derive(Clone, Debug, Default)]
 struct Marks {
     /// Settled messages that are not among the first ones.
@@ -112,7 +112,7 @@ pub(crate) struct Block {
     /// Bytes of messages not yet settled, without shared bodies: as they are stored, or of the copy on disk once there is one. About so many
     /// when some were settled whose sizes were not known.
     pub(crate) live_bytes: u32,
-    /// What messages have in common.
+    /// The heads that messages have in common.
     pub(crate) heads: Heads,
     /// So many of the first messages are settled; acks mostly come in order.
     settled_first: u32,
@@ -146,7 +146,7 @@ pub(crate) struct PlacedOnDisk {
     pub(crate) body_bytes: u64,
     /// Bytes of the copy that are of these messages, if the record tells.
     pub(crate) live_bytes: Option<u32>,
-    /// What they have in common, if the record tells.
+    /// The heads that they have in common, if the record tells.
     pub(crate) heads: Heads,
     /// Places in the block of messages with shared bodies, ascending.
     pub(crate) bodies: Vec<(u32, SharedBody)>,

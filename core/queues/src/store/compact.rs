@@ -20,7 +20,7 @@ const READ_BYTES_MAX: u64 = 256 << 20;
 /// Somebody is told when this part of the bytes of needed blocks was settled since the last time.
 const SETTLED_PART: u64 = 8;
 
-/// What a queue has in segments.
+/// The bytes that a queue has in segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentRoom {
     /// Bytes that blocks with messages that are not settled have when they are written anew.
@@ -35,7 +35,7 @@ pub struct SegmentRoom {
 struct Segment {
     number: u64,
     bytes: u64,
-    /// What is read to compact it, and what is written.
+    /// Bytes that are read to compact it, and bytes that are written.
     read_bytes: u64,
     kept_bytes: u64,
 }
@@ -48,8 +48,8 @@ impl Segment {
 }
 
 impl Store {
-    /// What it has in segments. Unless at least so many bytes there are free, and as many as live besides, that is only told roughly, with
-    /// more than is free: to know better every block has to be looked at.
+    /// Its bytes in segments. Unless at least so many bytes there are free, and as many as live besides, the figure is rough, with more
+    /// than is free: to know better every block has to be looked at.
     pub fn segment_room(&self, free_bytes_min: u64) -> SegmentRoom {
         let (live_bytes, free_bytes) = self.segment_bytes();
         if free_bytes_min > 0 && free_bytes < free_bytes_min + live_bytes {
@@ -104,7 +104,7 @@ impl Store {
         self.write_out(&[], &sparse, fx);
     }
 
-    /// What is counted of blocks on disk, counted anew; and whether each of them can have as many bytes that live.
+    /// The counts of blocks on disk, counted anew; and whether each of them can have as many bytes that live.
     #[cfg(test)]
     pub(crate) fn counted_on_disk(&self) -> (OnDisk, OnDisk, bool) {
         let (mut in_segments, mut in_log, mut is_possible) = (OnDisk::default(), OnDisk::default(), true);

@@ -78,7 +78,7 @@ impl Holes {
     }
 }
 
-/// What stands in a run for so many messages, at this place; where what follows them stands.
+/// Puts the stand-in of so many settled messages at this place of a run; returns where its successor stands.
 fn put_settled(block: &mut [u8], at: usize, count: u32) -> usize {
     if count == 0 {
         return at;
@@ -98,7 +98,7 @@ fn put_holes(block: &mut [u8], at: usize, count: u32) -> usize {
 }
 
 impl Block {
-    /// What need not be there when it is written anew.
+    /// The holes: messages that a new copy of the block need not have.
     pub(crate) fn holes(&self) -> Holes {
         Holes(self.settled())
     }
@@ -301,7 +301,7 @@ mod tests {
         assert!(block.settle(19) && block.live_bytes == 595);
         block.unacked = 1;
         block.begin_copy(false);
-        // What they have in common takes 75 bytes there, instead of 190.
+        // The part that they have in common takes 75 bytes there, instead of 190.
         block.copied_to(at(1, 1075));
         assert_eq!(block.live_bytes, 500 + 37);
         block.evict();

@@ -18,8 +18,8 @@ use crate::traffic::MessageSeq;
 const LEVELS_USUAL: usize = 11;
 
 impl Store {
-    /// Log records for all persistent messages of the batch: one, and another where a block begins. Whoever reads a block from the log
-    /// reads its records; in one of half a MiB two blocks would be much for each other.
+    /// Log records for all persistent messages of the batch: one, and another where a block begins. A reader of a block reads all its
+    /// records; a record of half a MiB for two blocks would be much for each of them.
     pub(crate) fn log_enqueued(&mut self, fx: &mut impl Effects) -> u64 {
         if self.logged.is_empty() {
             return 0;
@@ -126,8 +126,8 @@ impl Store {
         self.in_segments.blocks + self.in_log.blocks
     }
 
-    /// Those that are in the log. A record counts once: one that filled a block and began the next belongs to both, and with
-    /// priorities to blocks of several levels. Where others have most of what lies between, only what is its own counts.
+    /// Bytes of the messages that are in the log. A record counts once: one that filled a block and began the next belongs to both, and
+    /// with priorities to blocks of several levels. Where others have most of what lies between, only what is its own counts.
     pub(crate) fn log_bytes(&self) -> u64 {
         if self.in_log.blocks == 0 {
             return 0;

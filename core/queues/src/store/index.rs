@@ -1,4 +1,4 @@
-//! What a machine must know of each message besides where it is: when it is due, what it repeats. Learnt when a message comes;
+//! Index of the facts about each message besides its place: when it is due, what it repeats. Learnt when a message comes;
 //! after a restart from the blocks, those on disk read back one after the other.
 
 use super::messages::Store;

@@ -41,7 +41,7 @@ pub(crate) struct Level {
     level: u8,
 }
 
-/// What settling freed.
+/// The outcome of a settlement: what it freed.
 #[derive(Debug, Default)]
 pub(crate) struct Freed {
     /// The place of each freed block that had one on disk.
@@ -56,7 +56,7 @@ pub(crate) struct Freed {
     pub(crate) settled_in_log: u64,
 }
 
-/// What is known of messages at the moment they are settled: consecutive ones of one block that are all persistent or all transient.
+/// The kind of messages at the moment they are settled: consecutive ones of one block that are all persistent or all transient.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SettledMessages {
     /// Number of the first.
@@ -121,8 +121,8 @@ impl Level {
     }
 
     fn position(&self, number: u64) -> Option<usize> {
-        // What comes in and what has become durable is in the newest, what is delivered in the oldest: a search in a long backlog,
-        // in which each step is a cache miss, was a fifth of filling one.
+        // New messages and those that became durable are in the newest block, delivered ones in the oldest. A search in a long backlog, in
+        // which each step is a cache miss, was a fifth of filling one.
         let (oldest, newest) = (self.blocks.front()?, self.blocks.back()?);
         if newest.first <= number {
             return (number < newest.end()).then(|| self.blocks.len() - 1);

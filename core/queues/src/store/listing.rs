@@ -1,4 +1,4 @@
-//! What listings show of a queue. Refuses to change anything.
+//! Figures that listings show of a queue. Refuses to change anything.
 
 use super::block::Block;
 use super::level::Level;

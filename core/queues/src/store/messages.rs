@@ -1,4 +1,4 @@
-//! What a store has: levels of blocks, and what is counted of them. How messages come in, are handed out and leave.
+//! The messages of a store: levels of blocks, and their counts. How messages come in, are handed out and leave.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::unique::Present;
 /// The messages of a queue.
 #[derive(Debug)]
 pub struct Store {
-    /// What is persistent is logged.
+    /// Persistent messages are logged.
     pub(crate) is_durable: bool,
     /// Bytes of message data that it keeps in memory at most, whatever its share.
     pub(crate) configured_bytes: usize,
@@ -40,7 +40,7 @@ pub struct Store {
     pub(crate) persistent_bytes: u64,
     /// Bytes of message data in memory.
     pub(crate) memory_bytes: usize,
-    /// What [`Store::share_memory`] leaves it of those.
+    /// The bytes of them that [`Store::share_memory`] leaves it.
     pub(crate) share_bytes: usize,
     /// Blocks that have a place in segments, and in the log.
     pub(crate) in_segments: OnDisk,
@@ -81,9 +81,9 @@ pub struct Store {
     pub(crate) logged_bodies: Vec<HeldBody>,
     /// Blocks on disk of which nobody has read since the restart what must be known of their messages.
     pub(crate) unread: BTreeSet<MessageSeq>,
-    /// What its messages are duplicates of, in a queue that drops them.
+    /// The originals that its messages may duplicate, in a queue that drops duplicates.
     pub(crate) present: Option<Box<Present>>,
-    /// Those that came back, in a queue that counts that.
+    /// Messages that came back, in a queue that counts that.
     pub(crate) returns: Option<Box<Returns>>,
     /// Blocks that are kept in memory, or read, for members that lack their messages.
     pub(crate) filling: Vec<MessageSeq>,
@@ -97,7 +97,7 @@ pub struct Store {
     pub(crate) disk_writes: u64,
 }
 
-/// What a queue has in a segment.
+/// The bytes of a queue in a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SegmentUse {
     /// Blocks with messages that are not settled.

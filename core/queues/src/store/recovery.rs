@@ -167,7 +167,7 @@ pub struct PlacedBlock {
     pub body_bytes: u64,
 }
 
-/// What is left of a block on disk.
+/// The rest of a block on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Left {
     /// All of it.
@@ -207,7 +207,7 @@ pub struct Recovering {
     segment_bytes: BTreeMap<u64, u64>,
     /// By level: so many numbers were put before those that records tell of.
     in_front: Vec<u64>,
-    /// What came back, as records told one after the other.
+    /// The returned messages, as records told one after the other.
     returned: Vec<Returned>,
 }
 
@@ -372,8 +372,8 @@ impl Recovering {
         true
     }
 
-    /// Lets messages that records brought leave memory, as far as the log has them together, and those that are settled. What comes
-    /// next begins new blocks: these do not reach over records that cannot be read.
+    /// Lets messages that records brought leave memory, as far as the log has them together, and settled ones. The next messages begin new
+    /// blocks: these do not reach over records that cannot be read.
     pub fn leave_in_log(&mut self) {
         for level in &mut self.levels {
             level.retain_blocks(|block| block.live > 0);
@@ -467,7 +467,7 @@ impl Recovering {
     /// Blocks in the log lie in segments from now on, synced ones, where `copy` says.
     ///
     /// # Errors
-    /// What `copy` returns.
+    /// The error that `copy` returns.
     pub fn move_logged<E>(
         &mut self,
         mut copy: impl FnMut(&LoggedBlock) -> Result<BlockPlace, E>,

@@ -102,7 +102,7 @@ impl Store {
         }
     }
 
-    /// Those that are due are ready; returns when the next one is.
+    /// Messages that are due become ready; returns when the next one is due.
     pub(crate) fn return_due(&mut self, now_ms: u64) -> Option<u64> {
         while let Some(seq) = self.returns.as_mut().and_then(|returns| returns.pop_due(now_ms)) {
             self.stand(seq);
@@ -117,7 +117,7 @@ impl Store {
             && !self.returns.as_ref().is_some_and(|returns| returns.holds(seq))
     }
 
-    /// Of a run, what somebody has, in runs. Who settles twice does not settle what stands in the line.
+    /// Of a run, what somebody has, in runs. A second settlement does not settle messages that stand in the line.
     #[inline]
     pub(crate) fn out_of(&self, run: &SettleRun) -> SmallVec<[(MessageSeq, u32); 1]> {
         if !self.returns.as_ref().is_some_and(|returns| returns.has_held()) {
@@ -181,7 +181,7 @@ impl Store {
         if self.returns.is_none() {
             return;
         }
-        // What is told of a message last holds.
+        // The last record of a message holds.
         let mut known = std::collections::BTreeMap::new();
         for (nth, one) in returned.iter().enumerate() {
             known.insert(one.seq, nth);

@@ -16,10 +16,10 @@ use crate::traffic::MessageSeq;
 /// Blocks of which less lives go into the state record itself, what lives of them; others into a segment.
 const INLINE_BYTES_MAX: u32 = STATED_BYTES_MAX as u32;
 
-/// What a state record says of a block beside its messages, bytes, about.
+/// Bytes that a state record has for a block beside its messages, about.
 const PLACED_BYTES: u64 = 48;
 
-/// What it says of a message that stands in it, beside the body, about.
+/// Bytes that it has for a message that stands in it, beside the body, about.
 const MESSAGE_BYTES: u64 = 20;
 /// A checkpoint under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ const READ_AHEAD_BLOCKS_MAX: usize = 4;
 /// does one that has more than that.
 const LARGE_BYTES_MIN: usize = 4 * BACKLOG_BLOCK_BYTES;
 
-/// What those who are served want of a store.
+/// The demand of consumers and gets on a store.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Demand {
     /// Somebody waits for the message that comes next, or it is about to be dropped.
@@ -66,7 +66,7 @@ pub(crate) struct Demand {
     pub(crate) dying: Option<MessageSeq>,
 }
 
-/// What of a level stays in memory.
+/// The part of a level that stays in memory.
 pub(crate) struct Needed {
     /// Numbers at the head and in the read-ahead.
     soon: Range<u64>,
@@ -197,7 +197,7 @@ impl Store {
         (0..self.levels.len()).rev().find(is_enough).unwrap_or(0)
     }
 
-    /// What stays in memory of a level.
+    /// The part of a level that stays in memory.
     pub(crate) fn needed(&self, at: usize, lowest: usize, demand: Demand) -> Needed {
         let head = self.levels[at].head().filter(|_| at >= lowest);
         let soon = head.map_or(u64::MAX..u64::MAX, |head| head..self.read_ahead_end(at, head));
@@ -322,7 +322,7 @@ impl Store {
         let mut change = None;
         if let Some(block) = level.block_mut(seq.number()) {
             block.writing = false;
-            // What left the log too late for the checkpoint is tried again with the next one.
+            // Blocks that left the log too late for the checkpoint are tried again with the next one.
             let is_late = self.checkpoint.is_closing() && block.place().is_some() && !block.has_data();
             let (before, live_bytes) = (block.place(), block.live_bytes);
             if let Some(place) = place.filter(|_| !is_late) {
@@ -532,7 +532,7 @@ impl Store {
         u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 
-    /// What a checkpoint would write now, about. Looks at every block.
+    /// Bytes that a checkpoint would write now, about. Looks at every block.
     pub fn checkpoint_bytes(&self) -> u64 {
         if self.oldest_log == 0 || !self.is_durable {
             return 0;

@@ -31,8 +31,8 @@ pub fn may_be_block(bytes: &[u8]) -> bool {
 }
 
 impl StrayBlock {
-    /// Reads the whole bytes of the block at `place`; `None` when they are not messages. Those that are not persistent are left out
-    /// as a restart would leave them out, and those for which `keep`, told of all others in order, is false.
+    /// Reads the whole bytes of the block at `place`; `None` when they are not messages. Messages that are not persistent are left out as a
+    /// restart would leave them out, and those for which `keep`, told of all others in order, is false.
     pub fn read(
         place: BlockPlace,
         bytes: &[u8],

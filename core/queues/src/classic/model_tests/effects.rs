@@ -1,4 +1,5 @@
-//! What the machine asks of the referee, who looks at everything that leaves the queue. Knows nothing of what is done to the queue.
+//! The effects that the machine asks of the referee, who looks at everything that leaves the queue. Knows nothing of what is done to the
+//! queue.
 
 use std::ops::Range;
 

@@ -75,7 +75,7 @@ impl History {
         self.referee.disk.retain(|(segment, _), _| needed.contains(segment));
         self.referee.jobs.clear();
         let (config, now_ms) = (self.referee.config.clone(), self.referee.now_ms);
-        // Who dies lets nothing go.
+        // A queue that dies lets nothing go.
         self.queue = Classic::new(config.clone(), now_ms);
         self.referee.keeper.0.lock().expect("nobody panics with it").clear();
         self.queue =

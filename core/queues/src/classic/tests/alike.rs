@@ -5,7 +5,7 @@ use crate::record;
 
 const SIZES: [usize; 7] = [12, 12, 0, 300, 12, 5000, 12];
 
-/// What a queue with this configuration makes of the same batches, told which messages are alike or not told.
+/// The state that a queue with this configuration reaches with the same batches, told which messages are alike or not told.
 fn outcome(config: &QueueConfig, is_told: bool) -> (Bench, Vec<Vec<u32>>) {
     let mut bench = Bench::new(config.clone());
     bench.world.is_sparse = false;
@@ -30,7 +30,7 @@ fn outcome(config: &QueueConfig, is_told: bool) -> (Bench, Vec<Vec<u32>>) {
     (bench, rejected)
 }
 
-/// What the log says, however it says it.
+/// The content of the log, whichever records carry it.
 fn logged(bench: &Bench) -> Vec<(bool, Vec<(u64, Vec<u8>)>)> {
     let read = |(kind, payload): &(RecordKind, Vec<u8>)| {
         if !kind.is_enqueue() {
@@ -89,7 +89,7 @@ fn what_levels_have_in_the_log_of_messages_that_are_alike_is_no_more_than_is_the
     }
     let stats = bench.queue.stats(0);
     assert!(bench.disk.is_empty() && stats.disk_bytes > 300_000, "{stats:?}");
-    // What leaves the log is not there twice, and of no level there is less than the bodies.
+    // Messages that leave the log are not there twice, and no level has fewer bytes than its bodies.
     assert!(stats.live_disk_bytes <= stats.disk_bytes && stats.disk_bytes < 20 * 30_000, "{stats:?}");
     assert!(stats.live_disk_bytes > stats.disk_bytes / 10 * 9, "{stats:?}");
     for has_state in [false, true] {

@@ -315,7 +315,7 @@ fn after_a_restart_what_is_free_in_a_segment_is_known_from_its_length() {
 fn the_sparsest_segments_move_first_and_not_all_at_once() {
     let config = QueueConfig { memory_bytes_max: 64 << 10, ..durable() };
     let mut bench = Bench::new(config);
-    // Three segments of five blocks of 7 MB. What is left of them is a block, two and two.
+    // Three segments of five blocks of 7 MB. One, two and two blocks of them are left.
     let body = vec![7; 7_000_000];
     for number in 0..15 {
         bench.segment = 1 + number / 5;

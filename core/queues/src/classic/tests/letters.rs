@@ -1,8 +1,8 @@
-//! What waits while letters of the dead are under way: checkpoints, the log, segments.
+//! Parts of a queue that wait while dead letters are under way: checkpoints, the log, segments.
 
 use super::*;
 
-/// A queue whose first message has died, in a checkpoint that waits for its letter. What follows lives ten milliseconds longer.
+/// A queue whose first message has died, in a checkpoint that waits for its letter. Messages that follow live ten milliseconds longer.
 fn waiting() -> Bench {
     let mut bench = Bench::new(QueueConfig { dead_letters: true, ..durable() });
     let mortal = |ttl_ms| IncomingMessage { ttl_ms: Some(ttl_ms), ..message(b"mortal") };

@@ -1,4 +1,4 @@
-//! What listings show of a queue: bytes of persistent messages, what is in memory, the time of the head.
+//! Figures that listings show of a queue: bytes of persistent messages, bytes in memory, the time of the head.
 
 use message::PropertiesBuf;
 

@@ -1,4 +1,4 @@
-//! What a queue keeps in memory: with very many levels, and when the node is short of memory.
+//! Memory of a queue: with very many levels, and when the node is short of memory.
 
 use super::{Bench, consumer, durable, message};
 use crate::{DiskAnswer, GetToken, IncomingMessage, Machine, MessageSeq, QueueConfig, SettleHow};
@@ -57,7 +57,7 @@ fn a_node_short_of_memory_leaves_short_queues_nothing_that_the_log_has() {
         bench.queue.store.share_memory(0);
         bench.queue.relieve(&mut bench.world);
         bench.run_disk();
-        // What is in memory only is too little to be written.
+        // Messages that are in memory only are too few to be written.
         assert_eq!(bench.queue.resident_bytes(), if persistent { 0 } else { before });
         assert!(bench.disk.is_empty());
         for token in 0..2 {
@@ -110,7 +110,7 @@ fn what_is_read_back_to_die_stays_in_memory_until_it_does_however_little_there_i
 fn a_block_that_found_no_room_is_not_tried_again_by_time_but_when_something_happens() {
     let mut bench = Bench::new(durable());
     bench.queue.store.share_memory(4 << 10);
-    // What the log has need not be written.
+    // Messages that the log has need not be written.
     let transient = IncomingMessage { persistent: false, ..message(&[1; 50_000]) };
     (0..4).for_each(|_| drop(bench.publish(&[transient])));
     let fail = |bench: &mut Bench| {

@@ -9,7 +9,7 @@ use crate::record::{self, LENGTH_BYTES, RecordKind};
 use crate::store::bodies::BlockBodies;
 use crate::traffic::{Delivery, MessageSeq};
 
-/// What a run of messages added to a block.
+/// The sizes that a run of messages added to a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AddedAlike {
     /// How many there were.

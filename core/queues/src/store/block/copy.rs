@@ -33,7 +33,7 @@ impl Overhead {
     }
 }
 
-/// What is known of what messages of a block have in common, as far as it is: runs of such that are alike, and the most that one of them
+/// The known heads that messages of a block have in common: runs of messages that are alike, and the most that one of them
 /// takes beside its messages, in units of [`HEAD_UNIT`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heads {
@@ -196,7 +196,7 @@ impl Block {
         let own_bytes = match &self.content {
             _ if self.live == self.count => live_bytes,
             Some(content) => self.own_body_bytes(0..self.count, |_| true) + content.overhead.of(self.count),
-            // What is settled was like what is not, as far as anybody knows, and no block is much longer.
+            // Settled messages were like the others, as far as anybody knows, and no block is much longer.
             None => (live_bytes * u64::from(self.count) / live.max(1)).min(BACKLOG_BLOCK_BYTES as u64),
         };
         Some(own_bytes.clamp(live_bytes, range.bytes.into()))
@@ -305,7 +305,7 @@ impl Block {
                     (0..count).for_each(|_| entries.push(Entry::new(at, 0)));
                     follows = false;
                 }
-                // Whoever read it has unpacked it.
+                // The reader has unpacked it.
                 InBlock::Run(_) => return false,
             }
             at += taken;
@@ -315,7 +315,7 @@ impl Block {
         }
         let overhead = match self.place() {
             Some(Place::Segment(place)) => Overhead::new(copied, place.bytes.into()),
-            // What others have between its records was not read: what was known stays.
+            // Records of others between its own were not read: the known figure stays.
             Some(Place::Log(_)) if self.live > 0 => Overhead {
                 bytes: u32::try_from(u64::from(self.live_bytes).saturating_sub(live_body_bytes))
                     .unwrap_or(u32::MAX),

@@ -7,7 +7,7 @@ use super::Block;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BodyBytesOf {
     pub(crate) all: u64,
-    /// Those of persistent messages.
+    /// Bytes of persistent messages.
     pub(crate) persistent: u64,
     /// The messages are handed out. Before sizes are in memory, either all messages are or none is.
     pub(crate) are_out: bool,

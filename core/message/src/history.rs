@@ -1,4 +1,4 @@
-//! What the broker keeps beside a message: where it died before, and its hidden copies (BCC).
+//! Facts that the broker keeps beside a message: where it died before, and its hidden copies (BCC).
 //!
 //! Stored as the message's annotations: a field table with `deaths` (the array clients see as `x-death`, made here only,
 //! B148), `bcc` (an array of routing keys) and `rerouted` (present when a queue has given the message a routing key of its
@@ -11,7 +11,7 @@ use crate::{Array, Table, TableBuf, Value};
 /// Which routing keys a dead letter travels with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
-    /// Those it was published with, its CC header among them.
+    /// The keys that it was published with, its CC header among them.
     Kept,
     /// One that a queue gave it (`x-dead-letter-routing-key`), now or at an earlier death.
     Replaced,

@@ -182,7 +182,7 @@ pub fn push_key(topic: &str, out: &mut Vec<u8>) {
     }));
 }
 
-/// Appends the topic of a routing key, or the topic filter of a binding key with `wildcards`. What is not UTF-8 becomes U+FFFD.
+/// Appends the topic of a routing key, or the topic filter of a binding key with `wildcards`. Bytes that are not UTF-8 become U+FFFD.
 pub fn push_topic(key: &[u8], wildcards: bool, out: &mut String) {
     let text = String::from_utf8_lossy(key);
     out.extend(text.chars().map(|letter| match letter {

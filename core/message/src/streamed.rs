@@ -29,7 +29,7 @@ pub struct ToStream {
 }
 
 impl ToStream {
-    /// What an entry of this message consists of, and its filter value. `is_alike`: it differs from the one before in its body only.
+    /// The parts of the entry of this message, and its filter value. `is_alike`: it differs from the one before in its body only.
     pub fn entry<'s>(
         &'s mut self,
         message: &MessageView<'s>,

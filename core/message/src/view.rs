@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::{Format, Properties, amqp10, mqtt};
 
-/// A message as raw bytes. What properties and body are depends on its [`Format`].
+/// A message as raw bytes. Its [`Format`] tells how to read properties and body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageView<'a> {
     /// Exchange it was published to.

@@ -5,7 +5,7 @@ use crate::command::{Command, VhostMetadata};
 use crate::policies::{PolicyDefinition, PolicyValue};
 use crate::refusal::Refusal;
 
-/// Most bytes of arguments, values and texts in one command. What an AMQP 0-9-1 client can declare fits: a frame of RabbitMQ's
+/// Most bytes of arguments, values and texts in one command. Everything that an AMQP 0-9-1 client can declare fits: a frame of RabbitMQ's
 /// default size holds as many.
 pub const BULK_BYTES_MAX: usize = 128 << 10;
 

@@ -1,5 +1,4 @@
-//! What applying a command brings about: the answer to whoever asked, changes for the broker's runtime tables, and
-//! facts for the log.
+//! Results of applying a command: the answer to its proposer, changes for the broker's runtime tables, and facts for the log.
 
 use std::sync::Arc;
 
@@ -69,14 +68,14 @@ pub enum Change {
     UserDeleted(Name),
     /// Permissions were set or cleared.
     PermissionsChanged {
-        /// Whose.
+        /// The user whose permissions they are.
         user: Name,
         /// Where.
         vhost: Name,
     },
     /// Topic permissions were set or cleared.
     TopicPermissionsChanged {
-        /// Whose.
+        /// The user whose permissions they are.
         user: Name,
         /// Where.
         vhost: Name,
@@ -97,7 +96,7 @@ pub enum Change {
     },
     /// A policy was set or cleared.
     PolicyChanged {
-        /// Whose.
+        /// The kind of the policy.
         kind: PolicyKind,
         /// Where.
         vhost: Name,
@@ -106,7 +105,7 @@ pub enum Change {
     },
 }
 
-/// What commands brought about, gathered over as many of them as the caller likes.
+/// The results of commands, gathered over as many of them as the caller likes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Applied {
     /// For the runtime tables, in order.

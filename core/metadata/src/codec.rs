@@ -30,7 +30,7 @@ pub enum DecodeError {
     /// Text that stands for something, and for nothing known.
     #[error("{what} is not what a metadata record may hold")]
     BadText {
-        /// What it should stand for.
+        /// The thing that it should stand for.
         what: &'static str,
     },
     /// A batch of commands inside a batch.

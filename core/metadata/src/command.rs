@@ -86,7 +86,7 @@ pub enum DeleteWhen {
 plain_codes!(DeleteWhen as "deletion condition" { 1 => Always, 2 => Unused, });
 
 record! {
-    /// What is recorded about a vhost besides its name.
+    /// The facts about a vhost besides its name.
     pub struct VhostMetadata {
         /// Free text.
         pub description: Box<str>,
@@ -378,7 +378,7 @@ record! {
         pub apply_to: ApplyTo,
         /// The highest wins.
         pub priority: i64,
-        /// What it sets.
+        /// The settings of the policy.
         pub definition: PolicyDefinition,
     }
 

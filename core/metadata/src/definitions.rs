@@ -44,15 +44,15 @@ pub struct Definitions {
     pub bindings: Vec<Bind>,
 }
 
-/// What definitions are made of, taken out of a state without copying or sorting what there may be very much of: whoever holds a
-/// lock on the state gathers, and lets go of it before the definitions are made.
+/// The material of definitions, taken out of a state without copying or sorting large tables. A caller that holds a lock on the state
+/// gathers, and lets go of it before the definitions are made.
 #[derive(Debug, Default)]
 pub struct Gathered {
     definitions: Definitions,
     contents: Vec<Contents>,
 }
 
-/// What is in one vhost.
+/// The things in one vhost.
 #[derive(Debug)]
 struct Contents {
     exchanges: Vec<Arc<ExchangeRecord>>,
@@ -82,7 +82,7 @@ impl Gathered {
         gathered
     }
 
-    /// What is in one vhost.
+    /// The things in one vhost.
     #[must_use]
     pub fn of_vhost(vhost: &Vhost) -> Self {
         let mut gathered = Self::default();
@@ -125,7 +125,7 @@ impl Definitions {
         Gathered::of_state(state).into_definitions()
     }
 
-    /// What is in one vhost.
+    /// The things in one vhost.
     #[must_use]
     pub fn of_vhost(vhost: &Vhost) -> Self {
         Gathered::of_vhost(vhost).into_definitions()

@@ -1,5 +1,5 @@
-//! What the runtime tables have to follow when another state takes the place of one: a node that was away for long gets the state of the others
-//! instead of all that happened.
+//! Changes that the runtime tables have to follow when another state takes the place of one: a node that was away for long gets the state of
+//! the others instead of all that happened.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

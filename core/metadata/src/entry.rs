@@ -1,7 +1,7 @@
 //! An entry, which is proposed, and applied wherever it is committed: a command, who asked for it, and what must still hold then.
 //!
-//! A proposal is decided on the state that its node has followed so far. Other entries may be committed before it. What
-//! it relied on is therefore in the entry, and the machine looks again. Knows nothing of how entries are committed.
+//! A proposal is decided on the state that its node has followed so far. Other entries may be committed before it. The facts that it relied
+//! on are therefore in the entry, and the machine looks again. Knows nothing of how entries are committed.
 
 use crate::changes::{Applied, Outcome};
 use crate::codec::{Codec, DecodeError, Reader, coded, record};
@@ -124,7 +124,7 @@ impl Entry {
 
 impl State {
     /// Does what a committed entry asks, or refuses it and changes nothing. States that were given the same entries are
-    /// the same. What must follow is appended to `applied`.
+    /// the same. The changes that must follow are appended to `applied`.
     ///
     /// # Errors
     /// [`Refusal`], with the state as before.

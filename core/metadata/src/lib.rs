@@ -5,7 +5,7 @@
 //! [`Change`]s that the broker's runtime tables follow and the durable [`Fact`]s that belong into the log.
 //! [`State::replay`] puts facts back, [`State::encode_snapshot`] writes the durable part as a whole.
 //!
-//! What it refuses to know: clocks, randomness, I/O, threads, routing tables, regular expressions, JSON, reply codes
+//! The crate refuses to know: clocks, randomness, I/O, threads, routing tables, regular expressions, JSON, reply codes
 //! and texts. Nothing depends on the order of a hash table.
 
 mod apply;

@@ -1,5 +1,5 @@
-//! What a policy says: to which kinds of things it applies, and its settings by name. Refuses to know what a setting
-//! means, which of them there are, and how a pattern is matched.
+//! Content of a policy: to which kinds of things it applies, and its settings by name. Refuses to know the meaning of a setting, the list
+//! of settings, and how a pattern is matched.
 //!
 //! In the log and in snapshots both are texts, as RabbitMQ's definitions have them: the name of the kinds, and a JSON object
 //! of whole numbers and texts with its names ascending and no space in it. One value has one encoding.
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use crate::codec::{Codec, DecodeError, Reader};
 
-/// Whose policy it is. Of each kind at most one applies to a thing.
+/// The owner of a policy. Of each kind at most one applies to a thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PolicyKind {
     /// Set by whoever may set policies.
@@ -53,7 +53,7 @@ impl ApplyTo {
         }
     }
 
-    /// What a word means.
+    /// The kind that a word stands for.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name() == name)
@@ -143,7 +143,7 @@ impl PolicyDefinition {
         out
     }
 
-    /// What [`PolicyDefinition::to_json`] gave; `None` for any other text.
+    /// Reads the text that [`PolicyDefinition::to_json`] gave; `None` for any other text.
     #[must_use]
     pub fn from_json(text: &str) -> Option<Self> {
         let mut entries = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! What the machine remembers of each thing. Records of exchanges, queues and bindings never change once made and
-//! are shared with the broker's runtime tables; a redeclared name gets a new record with a new id.
+//! Records that the machine keeps of each thing. Records of exchanges, queues and bindings never change once made and are shared with the
+//! broker's runtime tables; a redeclared name gets a new record with a new id.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ pub struct QueueRecord {
     pub exclusive_owner: Option<ConnectionId>,
     /// As declared.
     pub arguments: Arguments,
-    /// What implements it.
+    /// The type that implements it.
     pub queue_type: QueueType,
     /// The node that has its messages; [`FIRST_NODE`] on a node alone.
     pub home: u16,
@@ -279,7 +279,7 @@ impl Binding {
     }
 }
 
-/// What makes a binding different from others of its vhost (B84).
+/// The key that makes a binding different from others of its vhost (B84).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Identity<'a> {
     source: &'a [u8],
@@ -361,7 +361,7 @@ pub struct Policy {
     pub apply_to: ApplyTo,
     /// The highest wins.
     pub priority: i64,
-    /// What it sets.
+    /// The settings of the policy.
     pub definition: PolicyDefinition,
 }
 

@@ -30,7 +30,7 @@ pub enum LimitOf {
 pub enum Refusal {
     /// Something that the command needs is not there (B85).
     NotFound {
-        /// What.
+        /// The kind of thing.
         kind: Kind,
         /// Its name.
         name: Name,
@@ -39,7 +39,7 @@ pub enum Refusal {
     },
     /// A user of that name exists.
     AlreadyExists {
-        /// What.
+        /// The kind of thing.
         kind: Kind,
         /// Its name.
         name: Name,
@@ -52,7 +52,7 @@ pub enum Refusal {
         vhost: Name,
         /// Its name.
         name: Name,
-        /// What differs first, in RabbitMQ's order and words: `type`, `durable`, `auto_delete`, `internal`, `x-...`.
+        /// The property that differs first, in RabbitMQ's order and words: `type`, `durable`, `auto_delete`, `internal`, `x-...`.
         what: &'static str,
         /// As asked for.
         received: Compared,

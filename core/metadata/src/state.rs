@@ -120,7 +120,7 @@ impl State {
         self.ids.durable_next
     }
 
-    /// Does what the command asks, or refuses it and changes nothing. What must follow is appended to `applied`.
+    /// Does what the command asks, or refuses it and changes nothing. The changes that must follow are appended to `applied`.
     ///
     /// # Errors
     /// [`Refusal`], with the state as before.

@@ -151,7 +151,7 @@ impl State {
         self.nodes().find(|(_, row)| &*row.name == name).map(|(number, _)| number)
     }
 
-    /// Does one step. What must follow is appended to `applied`.
+    /// Does one step. The changes that must follow are appended to `applied`.
     pub fn step(&mut self, step: &ClusterStep, applied: &mut Applied) -> Stepped {
         match step {
             ClusterStep::Proposed(proposed) => self.step_proposed(proposed, applied),

@@ -35,11 +35,11 @@ pub trait Gate: Send + Sync {
     /// Whether a message with these headers is routed. One that is not has matched nothing.
     fn admits(&self, headers: Option<Arguments<'_>>) -> bool;
 
-    /// What [`Gate::admits`] would say now; remembers nothing.
+    /// The answer that [`Gate::admits`] would give now; remembers nothing.
     fn would_admit(&self, headers: Option<Arguments<'_>>) -> bool;
 }
 
-/// What clients have published to an exchange.
+/// The messages that clients have published to an exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passage {
     /// Messages that came: RabbitMQ's `publish_in`.
@@ -89,7 +89,7 @@ pub struct Exchange<Q: QueueHandle> {
     pub name: Box<[u8]>,
     /// How its bindings are arranged.
     pub kind: ExchangeKind,
-    /// What the broker does with its messages besides routing.
+    /// The duty of the broker with its messages besides routing.
     pub duty: Duty,
     /// Survives a restart.
     pub durable: bool,
@@ -97,9 +97,9 @@ pub struct Exchange<Q: QueueHandle> {
     pub auto_delete: bool,
     /// Refuses publishes of clients (B57); the caller does that.
     pub internal: bool,
-    /// What stands before the table, for a duty that drops messages.
+    /// The gate before the table, for a duty that drops messages.
     pub gate: Option<Arc<dyn Gate>>,
-    /// What clients have published to it.
+    /// The messages that clients have published to it.
     pub passed: Passed,
     alternate: ArcSwapOption<Box<[u8]>>,
     table: ArcSwap<Table<Q>>,
@@ -113,8 +113,8 @@ impl<Q: QueueHandle> Exchange<Q> {
         Self::with_arguments(id, name, kind.into(), Arguments::EMPTY)
     }
 
-    /// As [`Exchange::new`], with the type and arguments as declared, checked by [`ExchangeType::parse`]. What they say
-    /// about an alternate exchange is the caller's.
+    /// As [`Exchange::new`], with the type and arguments as declared, checked by [`ExchangeType::parse`]. The caller handles their
+    /// alternate exchange.
     #[must_use]
     pub fn with_arguments(id: u64, name: &[u8], declared: ExchangeType, arguments: Arguments<'_>) -> Self {
         let ExchangeType { kind, duty } = declared;
@@ -160,8 +160,7 @@ impl<Q: QueueHandle> Exchange<Q> {
         before
     }
 
-    /// How many tables were published. Whoever reads this before the table may go by what is in the table as long as this stays the
-    /// same.
+    /// How many tables were published. A caller that reads this before the table may rely on the table as long as this stays the same.
     #[inline]
     #[must_use]
     pub fn version(&self) -> u64 {

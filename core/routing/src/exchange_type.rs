@@ -9,16 +9,16 @@ use message::{Table as Arguments, Value};
 use crate::ExchangeKind;
 use crate::types::{consistent_hash, deduplication, delayed, recent_history};
 
-/// What a declared exchange is.
+/// The kind of a declared exchange, and its arguments understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExchangeType {
     /// How bindings are arranged and matched.
     pub kind: ExchangeKind,
-    /// What the broker does besides.
+    /// The duty of the broker besides routing.
     pub duty: Duty,
 }
 
-/// What an exchange does besides routing.
+/// The duty of an exchange besides routing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {
     /// Nothing.
@@ -60,13 +60,13 @@ pub enum ArgumentError {
     /// `hash-property` is none of `message_id`, `correlation_id`, `timestamp` (B92).
     #[error("Unsupported property: {}", String::from_utf8_lossy(.0))]
     UnknownProperty(
-        /// What it is.
+        /// The value that was given.
         Box<[u8]>,
     ),
     /// `x-recent-history-length` is no positive integer.
     #[error("Invalid argument {0}, 'x-recent-history-length' must be a positive integer")]
     HistoryLength(
-        /// What it is, as RabbitMQ prints it.
+        /// The value, as RabbitMQ prints it.
         Box<str>,
     ),
     /// `x-delayed-type` is not there.

@@ -47,9 +47,9 @@ pub struct Explanation<Q: RoutedQueue> {
     pub more_steps: usize,
     /// Where the message goes, now or after a delay, each queue once. None means that it is unroutable.
     pub queues: Vec<Q>,
-    /// Those of them that get it when it is published.
+    /// Queues that get the message when it is published.
     pub at_once: HashSet<Q>,
-    /// Those that get it (once more, if they are among the others, too) when its delay is over.
+    /// Queues that get it (once more, if they are among the others, too) when its delay is over.
     pub after_delay: HashSet<Q>,
 }
 
@@ -60,13 +60,13 @@ pub struct Step<Q: RoutedQueue> {
     pub exchange: Arc<Exchange<Q>>,
     /// How the message came here.
     pub came: Came,
-    /// What happens to it before bindings are asked.
+    /// The step before bindings are asked.
     pub before: Before,
     /// Bindings that matched, at most 100 of them.
     pub matched: Vec<MatchedBinding<Q>>,
     /// How many more matched.
     pub more_matched: usize,
-    /// Those that came nearest to matching, nearest first, at most 5.
+    /// The bindings that came nearest to matching, nearest first, at most 5.
     pub nearest: Vec<MissedBinding<Q>>,
     /// How many did not match, those listed included.
     pub missed: usize,
@@ -87,7 +87,7 @@ pub enum Came {
     Alternate(Box<[u8]>),
 }
 
-/// What an exchange does with a message before it routes it.
+/// The step that an exchange does with a message before it routes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
     /// Nothing.
@@ -144,9 +144,9 @@ pub enum Miss {
     Word {
         /// Which one.
         number: usize,
-        /// What the pattern asks for; `None` is that the key goes on where the pattern ends.
+        /// The word that the pattern asks for; `None` means that the key goes on where the pattern ends.
         wanted: Option<Box<[u8]>>,
-        /// What the key has; `None` is that the key ends there.
+        /// The word that the key has; `None` means that the key ends there.
         found: Option<Box<[u8]>>,
     },
     /// This header is not there.
@@ -157,9 +157,9 @@ pub enum Miss {
     HeaderType {
         /// Its name.
         header: Box<[u8]>,
-        /// What is asked for: `integer`, `float`, `text`, `boolean`, `timestamp`.
+        /// The type that is asked for: `integer`, `float`, `text`, `boolean`, `timestamp`.
         wanted: &'static str,
-        /// What it is, in the same words.
+        /// The type that the header has, in the same words.
         found: &'static str,
     },
     /// It asks for any of some headers, and none of them fits.
@@ -185,7 +185,7 @@ pub fn explain<Q: RoutedQueue>(
     let waits = walk.follow((Arc::clone(start), Came::Published), Delays::Yet, &mut passed);
     passed.clear();
     for held in waits {
-        // Each goes its own way when its time has come. What is not told in full leads to the same queues either way.
+        // Each goes its own way when its time has come. Steps that are not told in full lead to the same queues either way.
         if walk.explanation.steps.len() < STEPS_MAX {
             passed.clear();
         }
@@ -197,7 +197,7 @@ pub fn explain<Q: RoutedQueue>(
 /// An exchange that the message comes to, and how.
 type Arrival<Q> = (Arc<Exchange<Q>>, Came);
 
-/// What following a message takes.
+/// State to follow a message with.
 struct Walk<'w, Q: RoutedQueue> {
     explanation: Explanation<Q>,
     message: &'w Message<'w>,
@@ -299,7 +299,7 @@ impl<Q: RoutedQueue> Explanation<Q> {
     }
 }
 
-/// What the table of one exchange says.
+/// The answer of the table of one exchange.
 #[derive(Clone)]
 struct Taken<Q: RoutedQueue> {
     matched: bool,
@@ -365,7 +365,7 @@ impl<Q: RoutedQueue> Step<Q> {
         }
     }
 
-    /// What the exchange does before it routes, besides holding back.
+    /// The step that the exchange does before it routes, besides holding back.
     fn before_routing(&self, message: &Message<'_>) -> Before {
         let gate = self.exchange.gate.as_ref();
         if gate.is_some_and(|gate| !gate.would_admit(message.headers)) {

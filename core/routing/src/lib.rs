@@ -1,6 +1,6 @@
 //! Exchange types and immutable routing tables. Knows neither queues' contents, nor sockets, nor permissions.
 //!
-//! An [`Exchange`] points to a [`Table`] that never changes once published. Whoever writes (there is one writer) takes
+//! An [`Exchange`] points to a [`Table`] that never changes once published. The one writer takes
 //! the current table, binds and unbinds on a copy that shares everything it does not touch, and publishes the copy with
 //! one pointer store; readers load the pointer once per batch and never wait. [`route`] walks from an exchange over
 //! exchange-to-exchange bindings and alternate exchanges and lists each matching queue once.

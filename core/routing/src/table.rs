@@ -132,7 +132,7 @@ impl<Q: QueueHandle> Table<Q> {
         Self(self.0.emptied())
     }
 
-    /// What routes depend on.
+    /// The facts that routes depend on.
     #[must_use]
     pub fn routes_by(&self) -> RoutesBy {
         each_type!(&self.0, table => table.routes_by())
@@ -180,7 +180,7 @@ impl<Q: QueueHandle> Table<Q> {
         each_type!(&mut self.0, table => table.unbind(key, arguments, destination))
     }
 
-    /// What the key alone tells. The answer holds for every message with that key and no other as long as this table is
+    /// The answer that the key alone gives. It holds for every message with that key and no other as long as this table is
     /// the exchange's current one, so it may be cached by (table, key).
     #[inline]
     #[must_use]

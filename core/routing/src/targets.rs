@@ -19,7 +19,7 @@ pub(crate) struct Targets<Q: QueueHandle> {
     rare: Option<Arc<Rare<Q>>>,
 }
 
-/// What most places have nothing of.
+/// Fields that most places do not use.
 struct Rare<Q: QueueHandle> {
     exchanges: DestinationSet<Arc<Q::Exchange>>,
     queue_repeats: Hamt<Q, u32>,

@@ -29,7 +29,7 @@ pub enum BindingTo {
     Exchange,
 }
 
-/// What the routes from an exchange depend on, its bindings aside.
+/// The facts that the routes from an exchange depend on, its bindings aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoutesBy {
     /// The routing keys alone: routes may be remembered by key.
@@ -49,13 +49,13 @@ pub enum BindingError<'a> {
     /// B89: `x-match` is none of `all`, `any`, `all-with-x`, `any-with-x`.
     #[error("invalid x-match value {0:?}")]
     XMatchValue(
-        /// What it is.
+        /// The value that was given.
         &'a [u8],
     ),
     /// B89: `x-match` is no long string.
     #[error("x-match is a {} and no longstr", .0.type_name())]
     XMatchType(
-        /// What it is.
+        /// The value that was given.
         Value<'a>,
     ),
     /// B92: the key of a consistent-hash binding is no integer.

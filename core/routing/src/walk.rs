@@ -65,13 +65,13 @@ impl<Q: RoutedQueue> Scratch<Q> {
         self.on_duty.clear();
     }
 
-    /// What matching in one table takes.
+    /// The parts that matching in one table needs.
     pub(crate) const fn parts(&mut self) -> (&mut Seen, &mut HeaderView, &mut Chance) {
         (&mut self.seen, &mut self.headers, &mut self.chance)
     }
 
-    /// Ids of the exchanges that the latest message passed and that have a [`crate::Duty`] besides routing. Those that delay are
-    /// among them when they delay this message: it has gone no further, and their alternate exchange was not asked.
+    /// Ids of the exchanges that the latest message passed and that have a [`crate::Duty`] besides routing. Delaying exchanges are among
+    /// them when they delay this message: it has gone no further, and their alternate exchange was not asked.
     #[must_use]
     pub fn on_duty(&self) -> &[u64] {
         &self.on_duty

@@ -41,7 +41,8 @@ pub fn delivery_time_ms(entries: &[u8]) -> Option<u64> {
     }
 }
 
-/// Stored properties with these annotations instead of those of the same names: headers of a message of AMQP 0-9-1. Those of MQTT stay.
+/// Stored properties with these annotations instead of those of the same names: headers of a message of AMQP 0-9-1. Annotations of MQTT
+/// stay.
 #[must_use]
 pub fn with_annotations(properties: &[u8], entries: &[u8]) -> Vec<u8> {
     match Format::of(properties) {

@@ -1,4 +1,4 @@
-//! Filters on messages made by hand. What they say is what RabbitMQ 4.3 says of the same.
+//! Filters on messages made by hand. The answers are those of RabbitMQ 4.3.
 
 use wire::amqp10::{MessageId, Properties, Str, Symbol, Timestamp, Value, Writer, write_data_head};
 
@@ -83,7 +83,7 @@ fn properties_are_compared_with_modifiers_and_by_their_types() {
     assert_eq!(of_properties("group-id", Value::Str(b"&p:")), Some(false), "there is none");
     assert_eq!(of_properties("creation-time", Value::Timestamp(1_700_000_000_000)), Some(true));
     assert_eq!(of_properties("group-sequence", Value::Uint(3)), Some(true));
-    // What is not taken.
+    // Filters that are not taken.
     assert_eq!(of_properties("subject", Value::Str(b"&x:order")), None);
     assert_eq!(of_properties("subject", Value::Symbol(b"order")), None);
     assert_eq!(of_properties("group-sequence", Value::Ulong(3)), None);

@@ -1,4 +1,4 @@
-//! What each command does, one file a kind of thing.
+//! Effects of each command, one file a kind of thing.
 
 mod bindings;
 mod exchanges;

@@ -1,4 +1,4 @@
-//! What commands do, one by one.
+//! Effects of commands, one by one.
 
 use stdx::ConnectionId;
 use wire::amqp091::{TableBuf, Value};
@@ -16,7 +16,7 @@ fn queue_with(name: &str, arguments: Arguments) -> Command {
     Command::DeclareQueue(DeclareQueue { arguments, ..declare_queue(name) })
 }
 
-/// What differs, received and current.
+/// The property that differs, received and current.
 fn difference(refusal: Refusal) -> (&'static str, Compared, Compared) {
     let Refusal::Inequivalent { what, received, current, .. } = refusal else { panic!("{refusal:?}") };
     (what, received, current)

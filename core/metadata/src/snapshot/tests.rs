@@ -10,7 +10,7 @@ use crate::testing::histories::commands;
 use crate::testing::*;
 use crate::*;
 
-/// What a snapshot of version 1 of this small state looks like, for ever.
+/// The form of a snapshot of version 1 of this small state, for ever.
 const GOLDEN_V1: &str = include_str!("golden_v1.hex");
 
 fn definition(text: &str) -> PolicyDefinition {
@@ -110,7 +110,7 @@ fn an_exchange_remembers_who_declared_it_or_made_its_vhost() {
     }
 }
 
-/// What log facts of version 1 look like, for ever: one of each.
+/// The form of log facts of version 1, for ever: one of each.
 const GOLDEN_FACTS_V1: &str = include_str!("golden_facts_v1.hex");
 
 fn one_limit() -> Limits {

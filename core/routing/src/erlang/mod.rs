@@ -1,4 +1,4 @@
-//! What RabbitMQ's routing borrows from its virtual machine: term hashes, a random generator that is a hash in disguise,
+//! Functions that RabbitMQ's routing borrows from its virtual machine: term hashes, a random generator that is a hash in disguise,
 //! and terms as text. Kept because exchanges must send the same message to the same queue as RabbitMQ does.
 //!
 //! Refuses to know exchanges and bindings.

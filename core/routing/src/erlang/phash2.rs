@@ -11,9 +11,9 @@ const GOLDEN: u32 = 0x9e37_79b9;
 const FOR_NIL: u32 = GOLDEN.wrapping_mul(2);
 const FOR_FLOAT: u32 = GOLDEN.wrapping_mul(12);
 const FOR_BINARY: u32 = GOLDEN.wrapping_mul(13);
-/// What the empty list hashes to before mixing.
+/// The hash of the empty list before mixing.
 const NIL: u32 = 3_468_870_702;
-/// What it adds behind elements.
+/// The number that it adds behind elements.
 const NIL_TYPE: u32 = 2;
 
 /// `phash2(undefined)`: what a message without the header or property hashes to.

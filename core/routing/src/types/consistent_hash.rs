@@ -29,7 +29,7 @@ const WEIGHT_MAX: u32 = 10_000;
 const HEADER_ARGUMENT: &str = "hash-header";
 const PROPERTY_ARGUMENT: &str = "hash-property";
 
-/// What of a message is hashed.
+/// The part of a message that is hashed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum HashOn {
     #[default]
@@ -127,7 +127,7 @@ struct Seat<Q: QueueHandle> {
     number: u64,
     /// One destination, as a lookup gives it out.
     targets: Targets<Q>,
-    /// What most have not.
+    /// Fields that most exchanges do not have.
     more: Option<Box<More>>,
 }
 
@@ -146,7 +146,7 @@ struct Waiting {
     spelling: Spelling,
 }
 
-/// What tells bindings of one destination and one weight apart: key and arguments. `None` is the weight in plain digits
+/// The difference between bindings of one destination and one weight: key and arguments. `None` is the weight in plain digits
 /// without arguments.
 #[derive(Clone, Default, PartialEq, Eq)]
 struct Spelling(Option<Box<[u8]>>);

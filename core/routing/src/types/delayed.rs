@@ -17,7 +17,7 @@ pub fn delay_ms(headers: Arguments<'_>) -> Option<u64> {
     let value = headers.get("x-delay")?;
     let number = match value {
         Value::LongStr(digits) => std::str::from_utf8(digits).ok()?.parse().ok()?,
-        // What is not finite or too large becomes a number out of range, or 0.
+        // A number that is not finite or too large becomes a number out of range, or 0.
         _ => value.as_i64().or_else(|| value.as_f64().map(|number| number as i64))?,
     };
     (1..=DELAY_MS_MAX).contains(&number).then_some(number.unsigned_abs())

@@ -1,4 +1,4 @@
-//! What a headers binding asks for, packed, and whether a message has it.
+//! The headers that a headers binding asks for, packed, and whether a message has them.
 //!
 //! Refuses to know destinations, and how values are written as bytes.
 
@@ -85,7 +85,7 @@ pub(super) struct Found<'m> {
     pub(super) value: &'m [u8],
 }
 
-/// What a message has of the headers that bindings ask for.
+/// The headers of a message that bindings ask for.
 pub(super) struct FoundHeaders<'m>(SmallVec<[Found<'m>; 24]>);
 
 impl<'m> FoundHeaders<'m> {

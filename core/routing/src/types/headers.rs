@@ -114,7 +114,7 @@ fn parse_match(arguments: Arguments<'_>) -> Result<(Quantity, bool), BindingErro
     }
 }
 
-/// What the arguments ask for, ordered, each once; nothing that ever matches if they do not pass the check.
+/// The conditions of the arguments, ordered, each once; none that ever matches if they do not pass the check.
 fn parse(arguments: Arguments<'_>) -> (Quantity, Vec<Asked<'_>>) {
     let Ok((quantity, with_x)) = parse_match(arguments) else { return (Quantity::Any, Vec::new()) };
     let counts = |name: &[u8]| if with_x { name != MATCH_ARGUMENT } else { !name.starts_with(X_PREFIX) };

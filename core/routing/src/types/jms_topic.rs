@@ -3,8 +3,8 @@
 //! RabbitMQ's JMS client sends the selector as an Erlang term in the binding argument `rjms_erlang_selector`. Keys do not
 //! matter. Unlike there, two bindings that differ only in their selector are two, and each selects on its own.
 //!
-//! Selectors are arbitrary expressions, so each distinct one is evaluated per message; queues with equal ones share it. What all of them may look at
-//! is bounded per selector and per message: a selector that costs more selects nothing.
+//! Selectors are arbitrary expressions, so each distinct one is evaluated per message; queues with equal ones share it. The bytes that all of them
+//! may look at are bounded per selector and per message: a selector that costs more selects nothing.
 
 use std::sync::Arc;
 

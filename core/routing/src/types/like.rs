@@ -11,10 +11,10 @@ use regex::bytes::{Regex, RegexBuilder};
 /// Bytes that a compiled regular expression may take, and its cache; with [`REGEX_STEPS`] it bounds the time of a match.
 const REGEX_BYTES_MAX: usize = 32 * 1024;
 
-/// What a byte of text costs that a regular expression looks at.
+/// Steps for each byte of text that a regular expression looks at.
 const REGEX_STEPS: usize = 64;
 
-/// What evaluating may still take, in bytes looked at. Runs out rather than holding up a connection's thread.
+/// The steps that evaluating may still take, in bytes looked at. Runs out rather than holding up a connection's thread.
 #[derive(Debug)]
 pub(super) struct Steps(Cell<Option<u64>>);
 
@@ -39,11 +39,11 @@ impl Steps {
 /// A pattern, cut at each `%`.
 #[derive(Debug)]
 pub(super) struct Like {
-    /// What a text begins with.
+    /// The text begins with this.
     first: Piece,
-    /// What follows in this order, anywhere.
+    /// These follow in this order, anywhere.
     middle: Box<[Piece]>,
-    /// What it ends with; `None` of a pattern without `%`.
+    /// The text ends with this; `None` of a pattern without `%`.
     last: Option<Piece>,
 }
 

@@ -1,4 +1,4 @@
-//! The exchange types: one file each. Those with a table of their own are listed in `table.rs`, those that wrap another in
+//! The exchange types: one file each. Types with a table of their own are listed in `table.rs`, those that wrap another in
 //! `exchange_type.rs`. They know keys, arguments and headers; they refuse to know exchanges' names and what happens to
 //! matches.
 

@@ -43,7 +43,7 @@ pub(super) fn matches_an_ending(pattern: Option<&[u8]>, words: Option<&[u8]>) ->
     matches_from(pattern, words, Some((pattern, words)))
 }
 
-/// What follows the last `#`, and where in the words the next attempt to match that begins.
+/// The pattern after the last `#`, and where in the words the next attempt to match it begins.
 type Retry<'p, 'w> = Option<(Option<&'p [u8]>, Option<&'w [u8]>)>;
 
 // As with `*` in file names: only the last `#` ever needs to take more words, because the earlier ones took as few as

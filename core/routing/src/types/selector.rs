@@ -11,10 +11,10 @@ use message::{Table as Headers, Value};
 use super::like::{Like, Steps, Whole};
 use crate::erlang::{Term, TermError, parse_term};
 
-/// What evaluating one selector on one message may take, in bytes looked at: a header of 128 KiB, eight times.
+/// Steps that one selector may take on one message, in bytes looked at: a header of 128 KiB, eight times.
 const STEPS_MAX: u64 = 1024 * 1024;
 
-/// What all selectors of an exchange may take on one message: some milliseconds.
+/// Steps that all selectors of an exchange may take on one message: some milliseconds.
 pub(super) const STEPS_MAX_PER_MESSAGE: u64 = 16 * STEPS_MAX;
 
 /// Why a selector is refused. `Display` gives RabbitMQ's words behind `invalid JMS selector`.
@@ -88,7 +88,7 @@ fn like(one: Box<Expression>, pattern: &Term, escape: &Term) -> Result<Expressio
     }
 }
 
-/// What an expression is evaluated on.
+/// The message that an expression is evaluated on.
 struct Subject<'m> {
     headers: Headers<'m>,
     steps: Steps,
@@ -101,7 +101,7 @@ impl<'m> Subject<'m> {
     }
 }
 
-/// What an expression comes to.
+/// The value of an expression.
 #[derive(Clone, Debug, PartialEq)]
 enum Outcome<'s> {
     Undefined,
@@ -176,7 +176,7 @@ impl Expression {
         })
     }
 
-    /// What RabbitMQ lets pass and selects nothing with.
+    /// An expression that RabbitMQ lets pass and that selects nothing.
     const fn nothing() -> Self {
         Self::Constant(Term::Tuple(Vec::new()))
     }

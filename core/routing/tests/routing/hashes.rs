@@ -1,9 +1,9 @@
-//! What RabbitMQ hashes keys and draws numbers with, written down once more in the plainest way and without looking at the
+//! The hashes and random numbers of RabbitMQ, written down once more in the plainest way and without looking at the
 //! other one. Knows neither messages nor exchanges.
 
 use std::collections::VecDeque;
 
-/// What is added before a binary and before a float.
+/// The numbers that are added before a binary and before a float.
 const FOR_BINARY: u32 = 0x08d1_2e65;
 const FOR_FLOAT: u32 = 0x6a99_b4ac;
 /// Hashes have 27 bits.

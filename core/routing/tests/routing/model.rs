@@ -77,15 +77,15 @@ pub(crate) type Argument = (&'static str, &'static str);
 /// An exchange that exists.
 struct ModelExchange {
     declared: ExchangeType,
-    /// What it was declared with.
+    /// The argument that it was declared with.
     argument: Option<Argument>,
     auto_delete: bool,
     alternate: Option<usize>,
-    /// What has passed, if it drops duplicates.
+    /// The values that have passed, if it drops duplicates.
     passed: BTreeSet<Vec<u8>>,
 }
 
-/// What can be seen of a message's way.
+/// The visible part of a message's way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Way {
     /// Where it came to.
@@ -104,7 +104,7 @@ impl Way {
     }
 }
 
-/// What a message matches in one exchange.
+/// The matches of a message in one exchange.
 pub(crate) enum Matching {
     /// All of these.
     All(BTreeSet<Goal>),
@@ -112,7 +112,7 @@ pub(crate) enum Matching {
     One(Vec<Goal>),
 }
 
-/// What happens to messages that ask to be held back.
+/// The fate of messages that ask to be held back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Delays {
     /// They end where they wait.
@@ -129,7 +129,7 @@ struct Walk {
     pending: Vec<usize>,
 }
 
-/// What goes when something goes.
+/// Things that go when something goes.
 #[derive(Debug, Default)]
 pub(crate) struct Gone {
     /// In the order in which they went.
@@ -180,7 +180,7 @@ impl Model {
         self.exchanges[exchange].as_ref().expect("it exists")
     }
 
-    /// What kind of bindings it has.
+    /// The kind of its bindings.
     pub(crate) fn kind(&self, exchange: usize) -> ExchangeKind {
         self.of(exchange).declared.kind
     }
@@ -213,7 +213,7 @@ impl Model {
     }
 
     fn remove_into(&mut self, goes: &dyn Fn(&ModelBinding) -> bool, gone: &mut Gone) {
-        // Those that stay keep their order: rings depend on it.
+        // Bindings that stay keep their order: rings depend on it.
         let (removed, left) = std::mem::take(&mut self.bindings).into_iter().partition(goes);
         self.bindings = left;
         let sources: BTreeSet<usize> = removed.iter().map(|binding: &ModelBinding| binding.source).collect();
@@ -242,7 +242,7 @@ impl Model {
         self.remove_into(&its, gone);
     }
 
-    /// What the bindings from one exchange say.
+    /// The answer of the bindings from one exchange.
     pub(crate) fn matching(&self, exchange: usize, sent: &Sent) -> Matching {
         let Sent { keys, headers, .. } = sent;
         let from_here = self.bindings.iter().filter(|binding| binding.source == exchange);
@@ -306,7 +306,7 @@ impl Model {
         walk.way == *goal
     }
 
-    /// What a message meets in one exchange; `None` where it waits.
+    /// The step of a message in one exchange; `None` where it waits.
     fn step(&self, way: &mut Way, exchange: usize, sent: &Sent, delays: Delays) -> Option<Matching> {
         match self.of(exchange).declared.duty {
             Duty::Route => {}
@@ -368,7 +368,7 @@ pub(crate) fn bucket<'a, T: Copy + PartialEq>(
     buckets.get(hashes::jump(seed, buckets.len())).copied()
 }
 
-/// What a ring with this argument sees of a message, as a number: of its keys the first one, of headers of one name the last.
+/// The value that a ring with this argument sees of a message, as a number: of its keys the first one, of headers of one name the last.
 pub(crate) fn seed_of(sent: &Sent, argument: Option<Argument>) -> u64 {
     let Sent { keys, headers, properties } = sent;
     let bytes = match argument {

@@ -315,7 +315,7 @@ impl Pair {
         explain(&start, &message, &alternates, &bindings, &mut self.scratch)
     }
 
-    /// What an explanation says of the way.
+    /// The way that an explanation tells.
     fn explained_way(&self, told: &Explanation<Queue>) -> Way {
         let mut way = Way { queues: told.queues.iter().copied().collect(), ..Way::default() };
         assert_eq!(way.queues.len(), told.queues.len(), "each queue comes once");
@@ -329,7 +329,7 @@ impl Pair {
         way
     }
 
-    /// What a lookup by key promises is what the bindings of that exchange alone say.
+    /// Checks that a lookup by key promises exactly the answer of the bindings of that exchange alone.
     fn check_lookup(&self, exchange: usize, sent: &Sent) {
         let sent = Sent { keys: vec![sent.keys[0].clone()], ..sent.clone() };
         let table = self.exchange(exchange).load();

@@ -1,4 +1,4 @@
-//! What stands for a queue in these tests: another one under the same name is not the same queue.
+//! A stand-in for a queue in these tests: another one under the same name is not the same queue.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! What happens in a random history: the steps, and how they are drawn. Knows no tables and no model of them.
+//! The steps of a random history, and how they are drawn. Knows no tables and no model of them.
 //!
 //! Words are few, so that keys repeat, are empty and have dots beside each other, and patterns overlap.
 
@@ -12,7 +12,7 @@ pub(crate) const EXCHANGES: usize = 6;
 /// Names of queues.
 pub(crate) const QUEUES: u32 = 12;
 
-/// One step of a history. What does not exist, or exists already, is passed over.
+/// One step of a history. A thing that does not exist, or exists already, is passed over.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Bind(Bind),
@@ -138,7 +138,7 @@ fn headers() -> impl Strategy<Value = TableBuf> {
     })
 }
 
-/// Those that rings may look at.
+/// The properties that rings may look at.
 fn properties() -> impl Strategy<Value = PropertiesBuf> {
     let text = || prop::option::of("[a-z]{0,14}".prop_map(String::into_bytes));
     (text(), text(), prop::option::of(any::<u64>())).prop_map(|(message_id, correlation_id, timestamp)| {

@@ -1,6 +1,6 @@
 //! Files and directories as storage code needs them. Knows nothing of formats, retries or policies.
 //!
-//! Two implementations: [`real::RealDisk`] and [`sim::SimDisk`]. What a crash may do to a file is part of the contract here:
+//! Two implementations: [`real::RealDisk`] and [`sim::SimDisk`]. The damage that a crash may do to a file is part of the contract here:
 //! written bytes are sure to be there again only after [`DiskFile::sync_data`], names (created, renamed, removed) only after
 //! [`Disk::sync_dir`] of their directory.
 
@@ -25,13 +25,14 @@ pub enum OpenMode {
     CreateEmpty,
 }
 
-/// What the system's cache keeps of what is read.
+/// The system cache's treatment of bytes that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caching {
     /// It may be read again soon: all of it.
     Keep,
     /// It is read in its turn, as a backlog is, and not again soon: nothing once memory that nobody uses is short, so that a
-    /// long backlog puts nothing else out of the cache. A hint. What is not on the disk yet is written there by it: only for what is.
+    /// long backlog puts nothing else out of the cache. A hint. It writes bytes that are not on the disk yet: use it only for bytes that
+    /// are.
     Pass,
 }
 
@@ -59,20 +60,20 @@ pub trait DiskFile: Send + Sync {
     /// [`Self::sync_data`]. After an error an unknown prefix has been written.
     ///
     /// # Errors
-    /// What the operating system reports, e.g. `StorageFull`.
+    /// The error that the operating system reports, e.g. `StorageFull`.
     fn write_all_at(&self, offset: u64, parts: &[&[u8]]) -> io::Result<()>;
 
     /// Makes all written bytes, and the length needed to read them, durable (`fdatasync`).
     ///
     /// # Errors
-    /// What the operating system reports. After an error the state of every byte written since the last success is unknown,
+    /// The error that the operating system reports. After an error the state of every byte written since the last success is unknown,
     /// and a second call may report success without having written them: the caller must give the file up.
     fn sync_data(&self) -> io::Result<()>;
 
     /// Length in bytes.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// The error that the operating system reports.
     fn len(&self) -> io::Result<u64>;
 
     /// Whether the file has no bytes.
@@ -86,14 +87,14 @@ pub trait DiskFile: Send + Sync {
     /// Cuts or extends (with zeros) to `len` bytes. Durable after [`Self::sync_data`].
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// The error that the operating system reports.
     fn truncate(&self, len: u64) -> io::Result<()>;
 
     /// Extends to `len` bytes for which room is taken from the file system at once, whatever they read as. Durable after
     /// [`Self::sync_data`].
     ///
     /// # Errors
-    /// What the operating system reports, e.g. `StorageFull`; the file may be longer then.
+    /// The error that the operating system reports, e.g. `StorageFull`; the file may be longer then.
     fn allocate(&self, len: u64) -> io::Result<()>;
 }
 
@@ -127,25 +128,25 @@ pub trait Disk: Send + Sync {
     /// Creates `dir` and its missing parents, durably.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// The error that the operating system reports.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
 
     /// Makes the names in `dir` durable.
     ///
     /// # Errors
-    /// What the operating system reports; the same warning as for [`DiskFile::sync_data`].
+    /// The error that the operating system reports; the same warning as for [`DiskFile::sync_data`].
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
     /// Bytes that an unprivileged process may still write on the file system that holds `path`.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// The error that the operating system reports.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
 
     /// Creates the file if needed and takes an exclusive lock that ends when the handle is dropped or the process dies, however
     /// it dies. `None` when another handle, of this or another process, has it.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// The error that the operating system reports.
     fn try_lock(&self, path: &Path) -> io::Result<Option<Arc<dyn DiskFile>>>;
 }

@@ -27,7 +27,7 @@ pub trait Memory: Send + Sync {
     /// Bytes of memory this process occupies (its resident set).
     ///
     /// # Errors
-    /// What the operating system reports, or that its answer cannot be read.
+    /// The error that the operating system reports, or that its answer cannot be read.
     fn used_bytes(&self) -> io::Result<u64>;
 
     /// Bytes of memory this process may use at most: the machine's, or less where a container bounds it.
@@ -39,13 +39,12 @@ pub trait Memory: Send + Sync {
     /// Gives memory that was freed and is kept for later back to the system. Not for hot paths.
     fn release(&self);
 
-    /// What the memory that this process occupies was mapped for; `None` where the system does not say. Takes milliseconds for each
-    /// gigabyte.
+    /// The uses that the memory of this process was mapped for; `None` where the system does not say. Takes milliseconds for each gigabyte.
     fn resident(&self) -> Option<ResidentBytes> {
         None
     }
 
-    /// What the allocator has handed out, and what it keeps of what was freed; `None` where it does not tell. Not for hot paths.
+    /// The bytes that the allocator has handed out, and the freed bytes that it keeps; `None` where it does not tell. Not for hot paths.
     fn heap(&self) -> Option<HeapBytes> {
         None
     }

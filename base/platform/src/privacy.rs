@@ -1,4 +1,4 @@
-//! Who else on this machine may look into what this process writes. Refuses to know what that is.
+//! Privacy of this process: which other users of the machine may read what it writes. Refuses to know the content.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;

@@ -74,7 +74,7 @@ impl Histogram {
         shard.sum.fetch_add(value, Ordering::Relaxed);
     }
 
-    /// What was seen so far. Not one moment's truth while others write, but never less than before.
+    /// The values seen so far. Not one moment's truth while others write, but never less than before.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let mut all = Snapshot { counts: vec![0; BUCKETS], sum: 0 };
@@ -155,7 +155,7 @@ impl Snapshot {
         bounds.iter().map(at_most).collect()
     }
 
-    /// What was seen after an earlier snapshot of the same histogram.
+    /// The values seen after an earlier snapshot of the same histogram.
     #[must_use]
     pub fn since(&self, earlier: &Snapshot) -> Snapshot {
         let before = |index: usize| earlier.counts.get(index).copied().unwrap_or(0);

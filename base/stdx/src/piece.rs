@@ -1,4 +1,4 @@
-//! What a piece of memory takes, with what the allocator adds to it. Knows nothing of who holds it.
+//! Memory that a piece takes, with the allocator's own bytes. Knows nothing of its holder.
 
 /// Bytes that the allocator takes for a piece of so many: glibc puts 8 before each, and cuts in steps of 16, 32 at least.
 /// Nothing is taken for nothing.

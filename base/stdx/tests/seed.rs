@@ -1,4 +1,4 @@
-//! What seeding the hashes of a process does; a program of its own, because it can be done once. Refuses to know what hashes are for.
+//! Effects of seeding the hashes of a process; a program of its own, because it can be done once. Refuses to know what hashes are for.
 
 use std::hash::BuildHasher;
 

@@ -1,7 +1,7 @@
 //! Bytes to frames and back for every protocol; no I/O. Also used by clients, the load generator and fuzzers.
 //!
-//! What comes from a peer is decoded in place: views borrow the read buffer and parse no more than is asked for.
-//! What goes out is appended to a caller's `Vec<u8>`. The crate knows nothing of sockets, time, brokers or limits
+//! Bytes from a peer are decoded in place: views borrow the read buffer and parse no more than is asked for.
+//! Bytes that go out are appended to a caller's `Vec<u8>`. The crate knows nothing of sockets, time, brokers or limits
 //! of a deployment; every bound it applies is an argument or a named constant, and malformed input is an error
 //! value, never a panic.
 //!

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// Longest header of version 1 with its line end, bytes.
 const LINE_BYTES_MAX: usize = 107;
 
-/// What version 2 begins with.
+/// The bytes that version 2 begins with.
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 
 /// Bytes of a header of version 2 before its addresses.
@@ -20,14 +20,14 @@ const BYTES_MAX: usize = 4096;
 /// Bytes that tell a header from what a client without one sends: as many as `PROXY ` has.
 pub const START_BYTES: usize = 6;
 
-/// Whose connection it is.
+/// The client of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proxied {
     /// The client's address and the one that it connected to.
     Addresses {
         /// The client.
         source: SocketAddr,
-        /// What the client connected to.
+        /// The address that the client connected to.
         destination: SocketAddr,
     },
     /// The proxy's own connection, such as a health check, or one whose addresses it does not tell.
@@ -48,7 +48,7 @@ pub enum ProxyError {
     TooLong,
 }
 
-/// What is to be read after `bytes`, the beginning of a header of at least [`START_BYTES`].
+/// The number of bytes to read after `bytes`, the beginning of a header of at least [`START_BYTES`].
 ///
 /// # Errors
 /// It is no header, or one that is too long.

@@ -14,7 +14,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// What has not been read yet.
+    /// The bytes that have not been read yet.
     #[inline]
     pub(crate) const fn rest(&self) -> &'a [u8] {
         self.rest

@@ -1,6 +1,6 @@
 //! A disk in memory that keeps apart what is written and what is durable, and can fail in the ways real disks do.
 //!
-//! What it models: a crash drops or keeps every unsynced 512-byte sector by the toss of a coin and tears the last one; names that
+//! The model: a crash drops or keeps every unsynced 512-byte sector by the toss of a coin and tears the last one; names that
 //! were not synced appear, disappear or not, one by one; a failed sync leaves bytes that no later sync makes durable; a full
 //! disk fails a write after some of it; single bits flip. Directories are durable at once. Knows nothing of formats.
 
@@ -83,8 +83,8 @@ impl SimDisk {
         self.state.lock().end_life();
     }
 
-    /// Makes the `nth` sync from now (1 = the next, files and directories counted together) fail with an I/O error. What it
-    /// should have made durable is lost or kept by chance at the next [`Self::crash`], whatever is synced later.
+    /// Makes the `nth` sync from now (1 = the next, files and directories counted together) fail with an I/O error. Writes that it should
+    /// have made durable are lost or kept by chance at the next [`Self::crash`], whatever is synced later.
     pub fn fail_nth_sync(&self, nth: u64) {
         self.state.lock().syncs_until_failure = Some(nth);
     }
@@ -352,7 +352,7 @@ impl DiskFile for SimFile {
     }
 
     fn pass_cached(&self, part: Range<u64>) {
-        // What is dropped by a dead handle was read before it died.
+        // The cached bytes of a dead handle were read before it died.
         let _ = self.with(|state| {
             state.passed_reads += 1;
             open_inode(state, self.inode).drop_cached(part);

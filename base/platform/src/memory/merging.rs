@@ -1,4 +1,4 @@
-//! What glibc does with memory that is freed: settings that no safe library offers. Knows nothing of who frees what.
+//! Settings of glibc for memory that is freed, which no safe library offers. Knows nothing of the owners of memory.
 
 /// Small pieces that are freed are merged with their neighbours there and then. glibc would gather them unmerged, any number of
 /// them, and the next thread of the same arena that asks for more than a kilobyte would merge them all first: after somebody has

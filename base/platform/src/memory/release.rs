@@ -1,5 +1,5 @@
-//! What only the C library's allocator can do or say, and no safe library offers: give free memory back to the operating system, and
-//! tell how much of what it has from there is in use. Knows nothing of when that is worth it.
+//! Calls that only the C library's allocator has, and no safe library offers: give free memory back to the operating system, and tell how
+//! much of its memory is in use. Knows nothing of when that is worth it.
 
 use super::HeapBytes;
 
@@ -12,8 +12,8 @@ pub(super) fn release_free_memory() {
     }
 }
 
-/// What the allocator has handed out and what it keeps, in all its arenas. Walks the lists of free pieces under each arena's lock:
-/// milliseconds where much is free. `None` where the C library is not glibc.
+/// The bytes that the allocator has handed out and the bytes that it keeps, in all its arenas. Walks the lists of free pieces under each
+/// arena's lock: milliseconds where much is free. `None` where the C library is not glibc.
 pub(super) fn heap_bytes() -> Option<HeapBytes> {
     #[cfg(target_env = "gnu")]
     {
@@ -50,7 +50,7 @@ struct Mallinfo2 {
 unsafe extern "C" {
     /// Keeps `pad` free bytes at the top of the heap; 1 when memory was released.
     safe fn malloc_trim(pad: usize) -> core::ffi::c_int;
-    /// What is used and free now.
+    /// The used and free bytes now.
     safe fn mallinfo2() -> Mallinfo2;
 }
 
@@ -59,7 +59,7 @@ mod tests {
     use crate::{Memory, RealMemory};
     use parking_lot::Mutex;
 
-    /// What the process occupies is not what one test occupies: one at a time.
+    /// A process occupies more than one test does: one at a time.
     static ALONE: Mutex<()> = Mutex::new(());
 
     #[test]

@@ -1,5 +1,5 @@
-//! What the pages are that a process occupies: the program, stacks, the allocator's heaps, large pieces of it. Read from the list of
-//! mappings that Linux shows; knows how glibc lays out heaps and stacks, and nothing of what is in them.
+//! Kinds of the pages that a process occupies: the program, stacks, the allocator's heaps, large pieces of it. Read from the list of
+//! mappings that Linux shows; knows how glibc lays out heaps and stacks, and nothing of their content.
 
 /// Bytes of memory that a process occupies, by what they were mapped for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,8 +84,8 @@ fn kind_of(resident: &mut ResidentBytes, kind: Kind) -> &mut u64 {
     }
 }
 
-/// A heap of a thread has inaccessible room after it, so what follows another heap begins behind that room, too: alignment decides
-/// first. What follows any other inaccessible page is a stack behind its guard.
+/// A heap of a thread has inaccessible room after it, so a mapping after another heap begins behind that room, too: alignment decides
+/// first. A mapping after any other inaccessible page is a stack behind its guard.
 fn classify(mapping: &Mapping<'_>, guarded_until: u64) -> Kind {
     match mapping.name {
         _ if mapping.is_file => Kind::Files,

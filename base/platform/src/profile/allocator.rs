@@ -42,8 +42,8 @@ fn prefer_huge_pages(pointer: *mut u8, bytes: usize) {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WatchedAllocator;
 
-// SAFETY: every call is passed to `System` unchanged, with the caller's own guarantees, and its result is returned unchanged. What
-// is done beside it only reads the pointer's number, or advises the system which pages to take, and never allocates through this object without a guard against recursion.
+// SAFETY: every call is passed to `System` unchanged, with the caller's own guarantees, and its result is returned unchanged. The work beside it only
+// reads the pointer's number, or advises the system which pages to take, and never allocates through this object without a guard against recursion.
 #[expect(unsafe_code, reason = "an allocator is unsafe to implement")]
 unsafe impl GlobalAlloc for WatchedAllocator {
     // SAFETY: as of `System`, to which the call is passed on.
@@ -92,7 +92,7 @@ unsafe impl GlobalAlloc for WatchedAllocator {
 mod tests {
     use super::*;
 
-    /// What the system says of the mapping that an address lies in.
+    /// The flags that the system reports for the mapping that an address lies in.
     fn flags_of(address: usize) -> String {
         let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
         let mut is_it = false;

@@ -77,7 +77,7 @@ impl FaultWatch {
     /// [`super::FAULT`].
     ///
     /// # Errors
-    /// What the operating system says: containers and `kernel.perf_event_paranoid` above 2 mostly forbid it.
+    /// The error of the operating system: containers and `kernel.perf_event_paranoid` above 2 mostly forbid it.
     pub fn start(every: u32) -> io::Result<FaultWatch> {
         signal::prepare()?;
         let every = every.clamp(1, FAULTS_EVERY_MAX);
@@ -145,7 +145,7 @@ impl FaultWatch {
     }
 }
 
-/// What an event has counted.
+/// The count of an event.
 fn count_of(event: &OwnedFd) -> u64 {
     let mut count = [0; 8];
     let is_read = rustix::io::read(event, &mut count).is_ok_and(|bytes| bytes == count.len());
@@ -230,7 +230,7 @@ mod tests {
             drain(|sample| seen.extend(is_mine(&sample).then_some(sample)));
         }
         drop(watch);
-        // Those it took after the last look.
+        // Samples that it took after the last look.
         drain(|_| ());
         assert!(seen.len() >= 100, "{} samples", seen.len());
         assert!(seen.iter().any(|sample| sample.labels.queue == 9 && sample.stack.len() > 3));

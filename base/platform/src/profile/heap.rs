@@ -28,7 +28,7 @@ pub struct Allocation {
     number: u64,
     /// Its own size.
     pub bytes: u64,
-    /// What its thread worked for.
+    /// The work that its thread did.
     pub labels: Labels,
     /// Where it was allocated, innermost first.
     pub stack: Vec<usize>,
@@ -177,7 +177,7 @@ pub fn heap_mark() -> HeapMark {
     HeapMark { number: NUMBER.load(Ordering::Relaxed), lost: LOST.load(Ordering::Relaxed) }
 }
 
-/// What was remembered since a moment and is in use, and how many allocations found no room since.
+/// The remembered allocations since a moment that are in use, and how many allocations found no room since.
 pub fn heap(since: HeapMark) -> (Vec<Allocation>, u64) {
     let is_since = |it: &&Allocation| it.number >= since.number;
     let all =
@@ -205,7 +205,7 @@ mod tests {
         assert!(count(0x10));
         note_freed(0x10);
         assert!(!count(0x10));
-        // What was there before a moment is not of the time since.
+        // An allocation from before a moment is not of the time since.
         note_allocated(0x10, 10 * INTERVAL_BYTES);
         let mark = heap_mark();
         assert!(heap(mark).0.iter().all(|it| it.bytes != 10 * INTERVAL_BYTES as u64));

@@ -1,11 +1,11 @@
-//! What each thread works for at the moment: a few numbers in a place of the thread's own, written where a session or a queue
+//! Labels of the work that each thread does at the moment: a few numbers in a place of the thread's own, written where a session or a queue
 //! is entered, read by the signal handler of the same thread. Knows nothing of what the numbers mean.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::names::NameId;
 
-/// What a thread works for; 0 everywhere is nothing in particular.
+/// The work of a thread; 0 everywhere is nothing in particular.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Labels {
     /// Name of the protocol.
@@ -93,7 +93,7 @@ pub fn set_exchange(exchange: u64) {
     REGISTERS.with(|registers| registers.exchange.store(exchange, Ordering::Relaxed));
 }
 
-/// What this thread works for. Safe in a signal handler: the place needs neither set-up nor clean-up.
+/// The work of this thread. Safe in a signal handler: the place needs neither set-up nor clean-up.
 #[inline]
 pub(super) fn current() -> Labels {
     let read = |registers: &Registers| Labels {

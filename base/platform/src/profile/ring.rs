@@ -17,14 +17,14 @@ const FREE: u32 = 0;
 const WRITING: u32 = 1;
 const FULL: u32 = 2;
 
-/// What a thread did at one moment.
+/// A sample of a thread at one moment.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The thread's number in the operating system.
     pub thread: u32,
     /// Why it did not run; none for one that ran, [`super::FAULT`] for one that had a page fault.
     pub waits: NameId,
-    /// What it worked for.
+    /// The work that it did.
     pub labels: Labels,
     /// Addresses, innermost first: where it was, then where each caller goes on.
     pub stack: Vec<usize>,

@@ -32,7 +32,7 @@ thread_local! {
 /// installs the handler, which stays.
 ///
 /// # Errors
-/// What the operating system says against the handler or the timer.
+/// The operating system's refusal of the handler or the timer.
 pub fn set_rate(hz: u32) -> io::Result<()> {
     if hz == 0 {
         IS_ON.store(false, Ordering::Release);
@@ -139,7 +139,7 @@ fn waits_of(info: *mut libc::siginfo_t) -> NameId {
     }
 }
 
-/// What the interrupted thread's registers were.
+/// The registers of the interrupted thread.
 #[expect(unsafe_code, reason = "reads what the kernel saved of the interrupted thread")]
 fn registers_of(context: *mut libc::c_void) -> Option<Registers> {
     // SAFETY: the kernel passes a handler with SA_SIGINFO a valid `ucontext_t` that lives as long as the handler runs, or, were

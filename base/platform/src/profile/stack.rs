@@ -25,7 +25,7 @@ thread_local! {
 /// Where this program's own code lies.
 static CODE: OnceLock<std::ops::Range<usize>> = OnceLock::new();
 
-/// What a processor's registers say of a thread.
+/// The registers of a thread that a stack walk needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Registers {
     /// Where it executes.
@@ -129,7 +129,7 @@ pub(super) fn walk_here(out: &mut [usize; DEPTH_MAX]) -> usize {
     // Neither an instruction nor a frame is known: the first frame above is this function's own.
     let registers = Registers { instruction: 0, stack: here, frame: 0 };
     let depth = walk_in(CODE.get().unwrap_or(&(0..0)), registers, out);
-    // What was searched for beside the frames may be a left-over of an earlier call.
+    // A return address that was searched for beside the frames may be a left-over of an earlier call.
     let skipped = depth.min(if depth > 2 { 2 } else { 1 });
     out.copy_within(skipped..depth, 0);
     depth - skipped

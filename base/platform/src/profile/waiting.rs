@@ -64,7 +64,7 @@ pub fn waiting_threads() -> io::Result<Vec<Waiting>> {
     Ok(all)
 }
 
-/// What a thread waits for, from `/proc/self/task/N/stat` (proc_pid_stat(5), field 3) and `syscall`; `None` when it runs.
+/// The reason why a thread waits, from `/proc/self/task/N/stat` (proc_pid_stat(5), field 3) and `syscall`; `None` when it runs.
 fn reason_of(stat: &str, call: &str) -> Option<String> {
     let state = stat.rsplit_once(')')?.1.trim_start().chars().next()?;
     let number = call.split_whitespace().next().and_then(|word| word.parse::<libc::c_long>().ok());
@@ -80,7 +80,7 @@ fn reason_of(stat: &str, call: &str) -> Option<String> {
     }
 }
 
-/// What the kernel hands to the handler: `siginfo_t` as the system call wants it for a signal with a value.
+/// The structure that the kernel hands to the handler: `siginfo_t` as the system call wants it for a signal with a value.
 #[repr(C)]
 struct Told {
     signal: libc::c_int,

@@ -33,7 +33,7 @@ fn message() -> Vec<u8> {
     out
 }
 
-/// What a broker looks at when such a message is published.
+/// Reads the parts that a broker looks at when such a message is published.
 fn read(message: &[u8]) -> usize {
     let sections = Sections::scan(message).expect("a message");
     let header = sections.header().expect("a header");
@@ -61,7 +61,7 @@ fn read_transfer(frame: &[u8]) -> usize {
     sections.single_data().expect("data").len() + transfer.handle as usize
 }
 
-/// What runs without allocation.
+/// Checks the shapes that run without allocation.
 pub(crate) fn check() {
     let mut out = Vec::new();
     allocates_nothing("encoding sections", || encode(&mut out));

@@ -1,4 +1,4 @@
-//! What the hot shapes of the codecs cost: `cargo bench -p wire --bench codecs`, or with a name as filter.
+//! Costs of the hot shapes of the codecs: `cargo bench -p wire --bench codecs`, or with a name as filter.
 //!
 //! Before anything is timed, each shape runs under an allocator that counts: decoding in place and encoding into a
 //! buffer that is large enough must not allocate at all.

@@ -30,7 +30,7 @@ fn ack(out: &mut Vec<u8>) {
     Packet::PubAck(Ack { packet_id: 1000, ..Ack::default() }).encode(Version::V5, out);
 }
 
-/// What runs without allocation.
+/// Checks the shapes that run without allocation.
 pub(crate) fn check() {
     let mut out = Vec::new();
     for version in [Version::V311, Version::V5] {

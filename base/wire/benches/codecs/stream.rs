@@ -41,7 +41,7 @@ fn made(write: fn(&mut Vec<u8>)) -> Vec<u8> {
     out
 }
 
-/// What runs without allocation.
+/// Checks the shapes that run without allocation.
 pub(crate) fn check() {
     let (mut out, frame, stored) = (Vec::new(), made(write), made(chunk));
     allocates_nothing("writing a publish", || write(&mut out));

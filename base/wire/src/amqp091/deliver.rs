@@ -162,7 +162,7 @@ impl<B: Deref<Target = [u8]>> BodyFrames<B> {
         }
     }
 
-    /// What it is made of.
+    /// The parts that the delivery is made of.
     #[must_use]
     pub fn body(&self) -> &B {
         &self.body

@@ -5,7 +5,7 @@
 use super::{ShortStr, TABLE_DEPTH_MAX, Table, TableError};
 use crate::reader::Reader;
 
-/// What may be wrong with a field whose length was right.
+/// The fault of a field whose length was right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldError {
     NotUtf8,

@@ -23,7 +23,7 @@ pub const FRAME_HEARTBEAT: u8 = 8;
 pub const FRAME_END: u8 = 0xCE;
 /// Bytes of a frame that are not payload: seven before it, one after.
 pub const FRAME_OVERHEAD: usize = 8;
-/// What a client sends first, and what the server answers to a version it does not speak (B1, B2).
+/// The header that a client sends first, and that the server answers to a version it does not speak (B1, B2).
 pub const PROTOCOL_HEADER: [u8; 8] = *b"AMQP\x00\x00\x09\x01";
 /// A whole heartbeat frame.
 pub const HEARTBEAT: [u8; 8] = [FRAME_HEARTBEAT, 0, 0, 0, 0, 0, 0, FRAME_END];
@@ -33,7 +33,7 @@ const FRAME_HEADER_BYTES: usize = 7;
 /// One frame, its payload borrowed from the read buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// What the payload is: `FRAME_METHOD`, `FRAME_HEADER`, `FRAME_BODY`, `FRAME_HEARTBEAT` or something unknown.
+    /// The kind of the payload: `FRAME_METHOD`, `FRAME_HEADER`, `FRAME_BODY`, `FRAME_HEARTBEAT` or something unknown.
     pub kind: u8,
     /// Channel number; 0 is the connection.
     pub channel: u16,
@@ -41,7 +41,7 @@ pub struct Frame<'a> {
     pub payload: &'a [u8],
 }
 
-/// What [`parse_frame`] found at the front of a buffer.
+/// The finding of [`parse_frame`] at the front of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed<'a> {
     /// A whole frame.
@@ -79,7 +79,7 @@ pub enum FrameError {
         channel: u16,
         /// Its payload size in bytes.
         size: usize,
-        /// What stood where 0xCE belongs.
+        /// The octet that stood where 0xCE belongs.
         octet: u8,
     },
 }

@@ -48,7 +48,7 @@ pub enum MethodError {
         class_id: u16,
         /// Method number.
         method_id: u16,
-        /// What is wrong with it.
+        /// The fault of the table.
         error: TableError,
     },
     /// Less than the four bytes of class and method number.

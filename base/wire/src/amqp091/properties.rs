@@ -107,7 +107,7 @@ impl Property {
     }
 }
 
-/// What makes bytes no properties; RabbitMQ crashes the channel over these (541).
+/// The reason why bytes are no properties; RabbitMQ crashes the channel over these (541).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PropertiesError {
     /// Less than two bytes, or a property runs past the end.

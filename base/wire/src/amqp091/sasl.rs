@@ -6,7 +6,7 @@ use super::table::{TABLE_DEPTH_MAX, Table};
 use super::table_buf::TableBuf;
 use super::value::Value;
 
-/// What a client presents.
+/// The credentials that a client presents.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Credentials<'a> {
     /// User name.

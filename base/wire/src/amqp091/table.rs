@@ -17,7 +17,7 @@ use crate::reader::Reader;
 /// headers and arguments, `x-death` included, stay below 5.
 pub const TABLE_DEPTH_MAX: usize = 256;
 
-/// What makes bytes no table.
+/// The reason why bytes are no table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     /// An entry runs past the end.

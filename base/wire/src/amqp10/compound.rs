@@ -287,7 +287,7 @@ pub struct Described<'a> {
     value: &'a [u8],
 }
 
-/// What stands in front of a described value.
+/// The descriptor in front of a described value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Descriptor<'a> {
     /// A number: domain in the high half, id in the low half. The specification's own have domain 0.

@@ -39,9 +39,9 @@ pub enum CompositeError {
     Unknown,
 }
 
-/// What the macro generates for each composite type.
+/// The methods that the macro generates for each composite type.
 pub(super) trait Composite<'a>: Sized {
-    /// Reads the fields. Those behind the last known one are not looked at.
+    /// Reads the fields. Fields behind the last known one are not looked at.
     fn read_fields(fields: List<'a>) -> Result<Self, CompositeError>;
 
     fn write(&self, writer: &mut super::writer::Writer<'_>);

@@ -6,7 +6,7 @@ use super::writer::Writer;
 
 /// A field: its value when it is there, and what its absence means.
 pub(super) trait Field<'a>: Sized {
-    /// What a null or missing field is; `None` if it must be there.
+    /// The value of a null or missing field; `None` if it must be there.
     fn absent() -> Option<Self>;
 
     /// `None` if the value is of another type.
@@ -148,7 +148,7 @@ impl<'a> Scalar<'a> for Timestamp {
     }
 }
 
-/// A string as received: not necessarily UTF-8. What a message carries must survive unchanged, so nobody looks.
+/// A string as received: not necessarily UTF-8. Strings of a message must survive unchanged, so nobody looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Str<'a>(pub &'a [u8]);
 

@@ -11,11 +11,11 @@
 //!  size counts itself; doff is at least 2; an AMQP frame without a body is a heartbeat
 //! ```
 
-/// What a client sends first for AMQP 1.0 without SASL, and after it.
+/// The header that a client sends first for AMQP 1.0 without SASL, and after it.
 pub const PROTOCOL_HEADER: [u8; 8] = *b"AMQP\x00\x01\x00\x00";
-/// What a client sends first for SASL.
+/// The header that a client sends first for SASL.
 pub const SASL_PROTOCOL_HEADER: [u8; 8] = *b"AMQP\x03\x01\x00\x00";
-/// What a client sends first for TLS inside of the protocol; RabbitMQ does not speak it.
+/// The header that a client sends first for TLS inside of the protocol; RabbitMQ does not speak it.
 pub const TLS_PROTOCOL_HEADER: [u8; 8] = *b"AMQP\x02\x01\x00\x00";
 /// Type of a frame that carries an AMQP performative.
 pub const FRAME_AMQP: u8 = 0;
@@ -39,7 +39,7 @@ pub struct Frame<'a> {
     pub body: &'a [u8],
 }
 
-/// What [`parse_frame`] found at the front of a buffer.
+/// The finding of [`parse_frame`] at the front of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed<'a> {
     /// A whole frame.

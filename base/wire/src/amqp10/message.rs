@@ -10,7 +10,7 @@ use super::writer::Writer;
 use crate::reader::Reader;
 
 composites! {
-    /// What intermediaries look at and change.
+    /// The header that intermediaries look at and change.
     #[derive(Default)]
     Header 0x70 "amqp:header:list" {
         /// Survives a restart; absent means false.

@@ -67,11 +67,11 @@ composites! {
         name: &'a str,
         /// Its number in the session.
         handle: u32,
-        /// What the sender of the frame is.
+        /// The role of the sender of the frame.
         role: Role,
         /// Whether deliveries are sent settled.
         snd_settle_mode: SenderSettleMode = SenderSettleMode::Mixed,
-        /// Who settles first.
+        /// The side that settles first.
         rcv_settle_mode: ReceiverSettleMode = ReceiverSettleMode::First,
         /// Where messages come from.
         source: Option<Source<'a>>,
@@ -133,7 +133,7 @@ composites! {
         settled: Option<bool>,
         /// Whether parts follow.
         more: bool = false,
-        /// Who settles first.
+        /// The side that settles first.
         rcv_settle_mode: Option<ReceiverSettleMode>,
         /// State at the sender.
         state: Option<DeliveryState<'a>>,
@@ -147,7 +147,7 @@ composites! {
 
     /// State of a range of deliveries.
     Disposition<'a> 0x15 "amqp:disposition:list" {
-        /// What the sender of the frame is for these deliveries.
+        /// The role of the sender of the frame for these deliveries.
         role: Role,
         /// First delivery id.
         first: u32,
@@ -193,7 +193,7 @@ composites! {
     SaslInit<'a> 0x41 "amqp:sasl-init:list" {
         /// Its name.
         mechanism: Symbol<'a>,
-        /// What it says first.
+        /// The first response of the mechanism.
         initial_response: Option<&'a [u8]>,
         /// Host.
         hostname: Option<&'a str>,
@@ -254,7 +254,7 @@ macro_rules! choices {
 }
 
 choices! {
-    /// What an end of a link is.
+    /// The role of an end of a link.
     Role, Bool {
         /// It sends messages.
         Sender = false,
@@ -272,7 +272,7 @@ choices! {
         Mixed = 2,
     }
 
-    /// Who settles first.
+    /// The side that settles first.
     ReceiverSettleMode, Ubyte {
         /// The receiver, on its own.
         First = 0,

@@ -20,7 +20,7 @@ use crate::reader::Reader;
 /// Most sections of a message; RabbitMQ has the same bound.
 pub const SECTIONS_MAX: u32 = 10_000;
 
-/// What a section is. The numbers are those of the descriptors.
+/// The kind of a section. The numbers are those of the descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum SectionKind {
@@ -40,7 +40,7 @@ pub enum SectionKind {
     Sequence = 0x76,
     /// Body: one value.
     Value = 0x77,
-    /// What follows the bare message, such as signatures.
+    /// Data that follow the bare message, such as signatures.
     Footer = 0x78,
 }
 
@@ -114,7 +114,7 @@ impl SectionKind {
     }
 }
 
-/// What makes bytes no message. Positions count bytes from the front of the message.
+/// The reason why bytes are no message. Positions count bytes from the front of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SectionError {
     /// No section begins here.
@@ -153,7 +153,7 @@ pub enum SectionError {
 /// One section, borrowed from the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Section<'a> {
-    /// What it is.
+    /// The kind of the section.
     pub kind: SectionKind,
     /// Where it begins in the message, in bytes.
     pub at: usize,
@@ -396,8 +396,7 @@ impl<'a> Sections<'a> {
         Value::read(&mut Reader::new(self.value(SectionKind::Value)?)).ok()
     }
 
-    /// Walks the values of all sections, at most [`super::DEPTH_MAX`] deep. What passes can be read without further
-    /// checks.
+    /// Walks the values of all sections, at most [`super::DEPTH_MAX`] deep. Sections that pass can be read without further checks.
     ///
     /// # Errors
     /// [`SectionError::BadValue`].

@@ -12,9 +12,9 @@ use super::writer::Writer;
 composites! {
     /// Why something was refused or ended.
     Error<'a> 0x1d "amqp:error:list" {
-        /// What kind of error it is, such as `amqp:not-found`.
+        /// The kind of error, such as `amqp:not-found`.
         condition: Symbol<'a>,
-        /// What happened, in words.
+        /// The reason, in words.
         description: Option<&'a str>,
         /// More about it.
         info: Map<'a>,
@@ -54,7 +54,7 @@ composites! {
     Source<'a> 0x28 "amqp:source:list" {
         /// Address of the node.
         address: Option<&'a str>,
-        /// What survives: 0 nothing, 1 the configuration, 2 unsettled deliveries, too.
+        /// The part that survives: 0 nothing, 1 the configuration, 2 unsettled deliveries, too.
         durable: u32 = 0,
         /// When the terminus expires.
         expiry_policy: Symbol<'a> = Symbol(b"session-end"),
@@ -68,7 +68,7 @@ composites! {
         distribution_mode: Option<Symbol<'a>>,
         /// Filters by name, for [`filters`].
         filter: Map<'a>,
-        /// What becomes of deliveries that are settled without an outcome.
+        /// The state of deliveries that are settled without an outcome.
         default_outcome: Option<DeliveryState<'a>>,
         /// Outcomes that may be used.
         outcomes: Symbols<'a>,
@@ -80,7 +80,7 @@ composites! {
     Target<'a> 0x29 "amqp:target:list" {
         /// Address of the node; null for the anonymous terminus.
         address: Option<&'a str>,
-        /// What survives: 0 nothing, 1 the configuration, 2 unsettled deliveries, too.
+        /// The part that survives: 0 nothing, 1 the configuration, 2 unsettled deliveries, too.
         durable: u32 = 0,
         /// When the terminus expires.
         expiry_policy: Symbol<'a> = Symbol(b"session-end"),
@@ -172,7 +172,7 @@ composite_fields! {
     Source<'a>;
 }
 
-/// What is known of a delivery. All but `Received` and unknown ones are outcomes.
+/// The known state of a delivery. All but `Received` and unknown ones are outcomes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DeliveryState<'a> {
     /// Part of it has arrived.
@@ -245,7 +245,7 @@ fn code_of_name(name: &[u8]) -> u64 {
     known.into_iter().find(|(_, known)| known.as_bytes() == name).map_or(0, |(code, _)| code)
 }
 
-/// What an attach has as its target.
+/// The target of an attach.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AttachTarget<'a> {
     /// A node.

@@ -19,7 +19,7 @@ use crate::reader::Reader;
 /// descriptors). RabbitMQ has no bound and recurses.
 pub const DEPTH_MAX: usize = 32;
 
-/// What makes bytes no value.
+/// The reason why bytes are no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TypeError {
     /// A value runs past the end of the bytes or of the value it lies in.
@@ -34,7 +34,7 @@ pub enum TypeError {
     /// A boolean (0x56) that is neither 0 nor 1; RabbitMQ refuses it, too.
     #[error("a boolean of {octet:#04x}")]
     BadBool {
-        /// What stood there.
+        /// The octet that stood there.
         octet: u8,
     },
     /// A map with a key but no value at its end.
@@ -117,7 +117,7 @@ impl<'a> Value<'a> {
         Ok((value, bytes.len() - reader.rest().len()))
     }
 
-    /// Walks the value once, down to [`DEPTH_MAX`] levels. What passes can be read without further checks.
+    /// Walks the value once, down to [`DEPTH_MAX`] levels. A value that passes can be read without further checks.
     ///
     /// # Errors
     /// See [`TypeError`].

@@ -19,7 +19,7 @@ pub struct Will<'a> {
     pub payload: &'a [u8],
 }
 
-/// What a client sends first.
+/// The packet that a client sends first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connect<'a> {
     /// Version of the protocol.
@@ -32,7 +32,7 @@ pub struct Connect<'a> {
     pub properties: Properties<'a>,
     /// Name of the client; empty if the server is to choose.
     pub client_id: &'a str,
-    /// What is published when the connection is lost.
+    /// The message that is published when the connection is lost.
     pub will: Option<Will<'a>>,
     /// User.
     pub user_name: Option<&'a str>,

@@ -16,11 +16,11 @@ pub struct Frame<'a> {
     pub kind: u8,
     /// The four flags.
     pub flags: u8,
-    /// What follows the remaining length.
+    /// The bytes that follow the remaining length.
     pub body: &'a [u8],
 }
 
-/// What [`parse_frame`] found at the front of a buffer.
+/// The finding of [`parse_frame`] at the front of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed<'a> {
     /// A whole packet.

@@ -1,7 +1,7 @@
 //! All packets of all versions, decoded in place.
 //!
-//! Refuses to know which are legal when, and in which direction. What the specification calls malformed or a protocol
-//! error and can be seen in one packet alone is refused here.
+//! Refuses to know which are legal when, and in which direction. A packet that the specification calls malformed or a protocol error, and
+//! that shows it by itself, is refused here.
 
 use super::connect::{ConnAck, Connect};
 use super::frame::{Frame, REMAINING_LENGTH_MAX, insert_var_int, write_sized};
@@ -158,7 +158,7 @@ impl<'a> Body<'a> {
         })
     }
 
-    /// What has not been read yet.
+    /// The bytes that have not been read yet.
     #[inline]
     pub(super) fn rest(&mut self) -> &'a [u8] {
         std::mem::replace(&mut self.reader, Reader::new(&[])).rest()
@@ -232,7 +232,7 @@ impl<'a> Publish<'a> {
     }
 }
 
-/// What answers a publish, one step after the other: PUBACK, PUBREC, PUBREL and PUBCOMP are all alike.
+/// The answers to a publish, one step after the other: PUBACK, PUBREC, PUBREL and PUBCOMP are all alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ack<'a> {
     /// Id of the publish.
@@ -414,8 +414,8 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Appends the whole packet. What this version does not have, such as properties before version 5, is left out. A
-    /// CONNECT says its version itself.
+    /// Appends the whole packet. Parts that this version does not have, such as properties before version 5, are left out. A CONNECT says
+    /// its version itself.
     ///
     /// # Panics
     /// If a string has more than 65,535 bytes, or the packet more than 268,435,455.

@@ -205,7 +205,7 @@ property_enum! {
     ServerKeepAlive = 0x13 (u16) in Place::CONNACK;
     /// Method of extended authentication.
     AuthenticationMethod = 0x15 (&'a str) in LIMITS.or(Place::AUTH);
-    /// What the method says.
+    /// The data of the authentication method.
     AuthenticationData = 0x16 (&'a [u8]) in LIMITS.or(Place::AUTH);
     /// 0: no reason strings and user properties, except where they are needed.
     RequestProblemInformation = 0x17 (u8) in Place::CONNECT;
@@ -217,7 +217,7 @@ property_enum! {
     ResponseInformation = 0x1A (&'a str) in Place::CONNACK;
     /// Another server to use.
     ServerReference = 0x1C (&'a str) in Place::CONNACK.or(Place::DISCONNECT);
-    /// What happened, in words.
+    /// The reason, in words.
     ReasonString = 0x1F (&'a str) in REASONS;
     /// Publishes of QoS 1 and 2 that may be unanswered; 1 at least.
     ReceiveMaximum = 0x21 (u16) in LIMITS;
@@ -302,7 +302,7 @@ impl<'a> Properties<'a> {
         }
     }
 
-    /// Those in bytes made by [`Property::encode`], one after the other without a length. What cannot be read ends them.
+    /// Properties in bytes made by [`Property::encode`], one after the other without a length. The first unreadable one ends them.
     #[must_use]
     pub const fn from_raw(bytes: &'a [u8]) -> Self {
         Self(Source::Received(bytes))

@@ -123,7 +123,7 @@ pub struct Subscribe<'a> {
     pub packet_id: u16,
     /// Properties.
     pub properties: Properties<'a>,
-    /// What is subscribed to; one at least.
+    /// The subscriptions; one at least.
     pub subscriptions: Subscriptions<'a>,
 }
 
@@ -202,7 +202,7 @@ pub struct Unsubscribe<'a> {
     pub packet_id: u16,
     /// Properties.
     pub properties: Properties<'a>,
-    /// What is no longer subscribed to; one at least.
+    /// The filters that are no longer subscribed to; one at least.
     pub filters: Filters<'a>,
 }
 

@@ -38,7 +38,7 @@ pub fn is_topic_filter(filter: &str) -> bool {
     true
 }
 
-/// What a filter that begins with `$share/` consists of: the group's name, and what it subscribes to.
+/// The parts of a filter that begins with `$share/`: the group's name, and the filter that it subscribes to.
 ///
 /// `None` if it is no shared subscription; `Some(None)` if it is a malformed one (section 4.8.2): the group needs a
 /// name without wildcards, and a filter behind it.

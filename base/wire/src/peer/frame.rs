@@ -71,7 +71,7 @@ impl Head {
         bytes
     }
 
-    /// Reads one. Whoever allocates by its length does so after this.
+    /// Reads one head. A caller that allocates by its length does so after this.
     ///
     /// # Errors
     /// The payload would have more than `payload_max` bytes.

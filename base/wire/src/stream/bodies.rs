@@ -9,7 +9,7 @@
 
 use crate::reader::Reader;
 
-/// What the macro generates for each body.
+/// The methods that the macro generates for each body.
 pub(super) trait Body<'a>: Sized {
     /// Reads the fields, or says `None` if the bytes end too early or are of another type.
     fn read(reader: &mut Reader<'a>) -> Option<Self>;

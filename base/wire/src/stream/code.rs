@@ -15,7 +15,7 @@ macro_rules! codes {
             /// All that are known.
             pub const ALL: &'static [Self] = &[$( Self::$name, )+];
 
-            /// What it means, in the words of the protocol's description; empty if it is unknown.
+            /// The meaning, in the words of the protocol's description; empty if it is unknown.
             #[must_use]
             pub const fn text(self) -> &'static str {
                 match self.0 { $( $code => $text, )+ _ => "" }

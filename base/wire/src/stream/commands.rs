@@ -42,7 +42,7 @@ bodies! {
 
     /// Something became of a stream.
     MetadataUpdate<'a> 0x0010 {
-        /// What.
+        /// The code of the error.
         code: super::ResponseCode,
         /// Stream.
         stream: &'a str,

@@ -20,7 +20,7 @@ pub const CHUNK_HEADER_BYTES: usize = 48;
 /// First byte of a chunk: magic 5, version 0.
 pub const CHUNK_MAGIC: u8 = 0x50;
 
-/// What a chunk holds.
+/// The content of a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ChunkType(pub u8);
 
@@ -36,7 +36,7 @@ impl ChunkType {
 /// The header of a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChunkHeader {
-    /// What it holds.
+    /// The content of the chunk.
     pub chunk_type: ChunkType,
     /// Entries, sub-batches counting one.
     pub entry_count: u16,
@@ -76,9 +76,9 @@ pub enum ChunkError {
     /// The data are not those that were written.
     #[error("a chunk's CRC is {found:#010x}, its header says {expected:#010x}")]
     BadCrc {
-        /// What the header says.
+        /// The checksum that the header has.
         expected: u32,
-        /// What the data have.
+        /// The checksum of the data.
         found: u32,
     },
 }
@@ -139,7 +139,7 @@ pub struct Chunk<'a> {
     pub header: ChunkHeader,
     /// Its entries.
     pub data: &'a [u8],
-    /// What follows them: the trailer, or nothing.
+    /// The bytes that follow them: the trailer, or nothing.
     pub trailer: &'a [u8],
 }
 

@@ -453,7 +453,7 @@ records! {
         port: u32,
     }
 
-    /// What is known of a stream.
+    /// The known facts about a stream.
     StreamMetadata<'a> {
         /// Name.
         stream: &'a str,

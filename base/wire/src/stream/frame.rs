@@ -26,11 +26,11 @@ pub struct Frame<'a> {
     pub is_response: bool,
     /// Version of the command.
     pub version: u16,
-    /// What follows the version; a request begins with its correlation id.
+    /// The bytes that follow the version; a request begins with its correlation id.
     pub body: &'a [u8],
 }
 
-/// What [`parse_frame`] found at the front of a buffer.
+/// The finding of [`parse_frame`] at the front of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed<'a> {
     /// A whole frame.

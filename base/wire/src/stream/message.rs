@@ -80,7 +80,7 @@ macro_rules! body_enum {
 }
 
 body_enum! {
-    /// What the other side must answer.
+    /// Requests that the other side must answer.
     Request in requests {
         DeclarePublisher<'a>,
         QueryPublisherSequence<'a>,
@@ -136,7 +136,7 @@ body_enum! {
 }
 
 body_enum! {
-    /// What nobody answers, but for publishes and deliveries.
+    /// Commands that nobody answers, but for publishes and deliveries.
     Command in commands {
         PublishConfirm<'a>,
         PublishError<'a>,
@@ -161,7 +161,7 @@ pub enum Message<'a> {
     Request {
         /// Comes back in the response.
         correlation_id: u32,
-        /// What is asked for.
+        /// The request.
         request: Request<'a>,
     },
     /// The response to a request.

@@ -29,7 +29,7 @@ pub struct Publish<'a> {
 pub struct PublishedEntry<'a> {
     /// The publisher's number of it.
     pub publishing_id: u64,
-    /// What consumers may filter by; `None` in version 1, or where it is null.
+    /// The value that consumers may filter by; `None` in version 1, or where it is null.
     pub filter_value: Option<&'a [u8]>,
     /// The entry.
     pub entry: Entry<'a>,

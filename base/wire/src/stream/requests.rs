@@ -89,7 +89,7 @@ bodies! {
     SaslAuthenticate<'a> 0x0013 {
         /// Mechanism.
         mechanism: &'a str,
-        /// What the mechanism says.
+        /// The response of the mechanism.
         response: Option<&'a [u8]>,
     }
 
@@ -163,7 +163,7 @@ bodies! {
     ResolveOffsetSpec<'a> 0x001f {
         /// Stream.
         stream: &'a str,
-        /// What to resolve.
+        /// The offset to resolve.
         offset: OffsetSpec,
         /// Options, such as `filter.0`.
         properties: Trailing<'a, (&'a str, &'a str)>,

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::random::SeededRandom;
 
-/// What a disk writes at once; a power cut can tear only the last one it was writing.
+/// Bytes that a disk writes at once; a power cut can tear only the last sector it was writing.
 const SECTOR_BYTES: usize = 512;
 
 /// A change that has not been synced.
@@ -18,7 +18,7 @@ enum Change {
 /// A file's contents.
 #[derive(Clone, Default)]
 pub(super) struct Inode {
-    /// What readers see.
+    /// The bytes that readers see.
     pub(super) live: Vec<u8>,
     durable: Vec<u8>,
     unsynced: Vec<Change>,

@@ -10,7 +10,7 @@
 use crate::amqp091::field::FieldError;
 use crate::reader::Reader;
 
-/// What the macro generates for each method; [`crate::amqp091::Method`] dispatches to it.
+/// The methods that the macro generates for each method; [`crate::amqp091::Method`] dispatches to it.
 pub(in crate::amqp091) trait MethodFields<'a>: Sized {
     /// Reads the fields behind the class and method numbers, or `None` if the bytes end too early.
     fn read(reader: &mut Reader<'a>) -> Option<Self>;

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 
-use super::list::{AgainstUrl, Lane, SUITES, Suite};
+use super::list::{AgainstUrl, SUITES, Suite};
 
 /// What is to be done.
 pub(crate) enum Asked {
@@ -39,7 +39,7 @@ pub(crate) fn read(arguments: &[&str]) -> Result<Asked> {
     let is_asked = |suite: &&Suite| match (named.is_empty(), is_against_url) {
         (false, _) => named.iter().any(|it| it.name == suite.name),
         (true, true) => suite.against_url == AgainstUrl::Always,
-        (true, false) => (suite.lane == Lane::Soak) == is_soak,
+        (true, false) => suite.is_soak == is_soak,
     };
     Ok(Asked::Run { suites: SUITES.iter().filter(is_asked).collect(), is_against_url })
 }

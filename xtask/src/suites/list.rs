@@ -7,7 +7,8 @@
 /// A suite.
 pub(crate) struct Suite {
     pub(crate) name: &'static str,
-    pub(crate) lane: Lane,
+    /// Not by `make test`: a long campaign of `make soak`.
+    pub(crate) is_soak: bool,
     pub(crate) broker: Broker,
     pub(crate) against_url: AgainstUrl,
     /// Parts of `testing/setup.sh`, beside `python`.
@@ -15,17 +16,6 @@ pub(crate) struct Suite {
     /// A suite that is not through by then has failed.
     pub(crate) minutes_max: u64,
     pub(crate) script: &'static str,
-}
-
-/// When a suite is run. Lanes run side by side, the suites of a lane one after the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
-    First,
-    Second,
-    /// After both lanes: it would disturb them.
-    Alone,
-    /// Not by `make test`: a long campaign of `make soak`.
-    Soak,
 }
 
 /// The broker that a suite finds at `AMQP_URL`.
@@ -50,11 +40,11 @@ pub(crate) enum AgainstUrl {
     Never,
 }
 
-/// Most suites are one line: a name, a lane and a script that starts its own servers.
-const fn suite(name: &'static str, lane: Lane, script: &'static str) -> Suite {
+/// Most suites are one line: a name and a script that starts its own servers.
+const fn suite(name: &'static str, script: &'static str) -> Suite {
     Suite {
         name,
-        lane,
+        is_soak: false,
         broker: Broker::Nobody,
         against_url: AgainstUrl::Never,
         needs: &[],
@@ -64,18 +54,13 @@ const fn suite(name: &'static str, lane: Lane, script: &'static str) -> Suite {
 }
 
 /// A suite of a client library: any broker does.
-const fn client(
-    name: &'static str,
-    lane: Lane,
-    needs: &'static [&'static str],
-    script: &'static str,
-) -> Suite {
-    Suite { broker: Broker::Shared, against_url: AgainstUrl::Always, needs, ..suite(name, lane, script) }
+const fn client(name: &'static str, needs: &'static [&'static str], script: &'static str) -> Suite {
+    Suite { broker: Broker::Shared, against_url: AgainstUrl::Always, needs, ..suite(name, script) }
 }
 
 /// A campaign of `make soak`.
 const fn soak(name: &'static str, minutes_max: u64, script: &'static str) -> Suite {
-    Suite { minutes_max, ..suite(name, Lane::Soak, script) }
+    Suite { minutes_max, is_soak: true, ..suite(name, script) }
 }
 
 impl Suite {
@@ -109,108 +94,65 @@ const CONFIG: &[&str] = &["--config", "testing/conformance/warren.conf"];
 /// Arguments of the broker that suites share.
 pub(crate) const SHARED_ARGUMENTS: &[&str] = CONFIG;
 
-/// All suites, in the order in which a lane runs them.
+/// All suites. One lane runs them from the front, the other from the back, until they meet. The suites that share a broker stand in front,
+/// so they never run side by side; the longest stand at the back.
 pub(crate) const SUITES: &[Suite] = &[
     client(
         "conformance",
-        Lane::First,
-        &[],
+            &[],
         r#""$PYTHON" testing/conformance/behaviours.py --check &&
            cd testing/conformance && pytest "--url=$AMQP_URL" "--flavor=$BROKER_FLAVOR" ${CTL:+"--ctl=$CTL"} ."#,
     ),
-    // Alarms stop every publisher of a node.
-    suite(
-        "alarms",
-        Lane::First,
-        r#"cd testing/conformance && pytest -n 0 -m alone "--url=$AMQP_URL" "--flavor=$BROKER_FLAVOR" "--ctl=$CTL" ."#,
-    )
-    .with(Broker::Own(CONFIG)),
-    suite("ctl", Lane::First, "pytest -c testing/ctl/pytest.ini testing/ctl").needs(&["monitors"]),
     client(
         "java",
-        Lane::First,
-        &["java"],
+            &["java"],
         r#""$PYTHON" testing/clients/java/perftest.py --seconds "${PERFTEST_S:-3}" --log "$LOGS/perftest-output.log""#,
     ),
     client(
         "published",
-        Lane::First,
-        &["go", "published"],
+            &["go", "published"],
         r#""$PYTHON" testing/clients/published/run.py --url "$AMQP_URL" --cache "$CACHE" --logs "$LOGS""#,
     ),
-    suite("management", Lane::First, "pytest -c testing/management/pytest.ini testing/management").needs(&["java", "monitors", "go"]),
-    suite("events", Lane::First, "cd testing/events && pytest ."),
-    suite(
-        "rabbitmqadmin",
-        Lane::First,
-        "RABBITMQADMIN=$CACHE/rabbitmqadmin/bin/rabbitmqadmin pytest -n 0 testing/clients/rabbitmqadmin",
-    )
-    .needs(&["rabbitmqadmin"]),
-    suite("shovel", Lane::First, "cd testing/shovel && pytest -n 2 ."),
-    suite(
-        "hostile",
-        Lane::First,
-        r#""$PYTHON" testing/crash/hostile.py --flood-mb "${FLOOD_MB:-512}" ${WARREN_BIN:+--warren "$WARREN_BIN"} ${BROKER_PID:+--pid "$BROKER_PID"}"#,
-    )
-    .against(AgainstUrl::Named),
-    suite(
-        "ui",
-        Lane::First,
-        r#"UI_MODULES=$CACHE/ui/node_modules node ui/build/check.mjs &&
-           CHROMIUM=${CHROMIUM:-$(command -v chromium)} node --test --test-reporter=spec testing/ui/ui.test.mjs"#,
-    )
-    .needs(&["ui", "node"])
-    .with(Broker::Own(&["--management-listen", "127.0.0.1:0"])),
-    suite("packages", Lane::Second, "pytest -c testing/packages/pytest.ini testing/packages").needs(&["packages"]),
-    suite("mqtt", Lane::Second, "cd testing/mqtt && CACHE=$CACHE pytest .").needs(&["mqtt"]),
-    suite("streamproto", Lane::Second, "cd testing/streamproto && pytest ."),
-    suite("cluster", Lane::Second, "cd testing/cluster && pytest -n 2 ."),
-    suite("tls", Lane::Second, "cd testing/tls && CACHE=$CACHE pytest -n 2 .").needs(&["node", "go", "java"]),
-    suite("prometheus", Lane::Second, "cd testing/prometheus && pytest ."),
-    client("python", Lane::Second, &[], r#"cd testing/clients/python && pytest --ignore test_celery.py -k "not restart""#),
-    client("celery", Lane::Second, &[], r#"cd testing/clients/python && pytest test_celery.py -k "not restart""#),
-    client("node", Lane::Second, &["node"], "node_test"),
+    client("python", &[], r#"cd testing/clients/python && pytest --ignore test_celery.py -k "not restart""#),
+    client("celery", &[], r#"cd testing/clients/python && pytest test_celery.py -k "not restart""#),
+    client("node", &["node"], "node_test"),
     client(
         "amqp10",
-        Lane::Second,
         &["node"],
         "NODE_PATH=$CACHE/node/node_modules node --test --test-reporter=spec testing/amqp10/",
     ),
+    client("amqp10-clients", &["amqp10"], "testing/amqp10/clients/run.sh"),
+    client("go", &["go"], "go_test -skip Restart"),
+    client("rust", &[], "cargo_test --skip restart"),
+    suite("perf", r#""$PYTHON" testing/perf/check.py --warren "$WARREN_BIN" --url "$AMQP_URL""#).with(Broker::Shared),
+    // Alarms stop every publisher of a node.
+    suite(
+        "alarms",
+            r#"cd testing/conformance && pytest -n 0 -m alone "--url=$AMQP_URL" "--flavor=$BROKER_FLAVOR" "--ctl=$CTL" ."#,
+    )
+    .with(Broker::Own(CONFIG)),
+    suite("ctl", "pytest -c testing/ctl/pytest.ini testing/ctl").needs(&["monitors"]),
     suite(
         "amqp10-v1",
-        Lane::Second,
         "NODE_PATH=$CACHE/node/node_modules node --test --test-reporter=spec testing/amqp10/addresses_v1.js",
     )
     .needs(&["node"])
     .with(Broker::Own(&["--config", "testing/amqp10/v1.conf"]))
     .against(AgainstUrl::Named),
-    client("amqp10-clients", Lane::Second, &["amqp10"], "testing/amqp10/clients/run.sh"),
-    client("go", Lane::Second, &["go"], "go_test -skip Restart"),
-    suite("configured", Lane::Second, r#"cd testing/configured && pytest "--warren=$WARREN_BIN" -n 2 ."#),
+    suite("events", "cd testing/events && pytest ."),
     suite(
-        "kill9",
-        Lane::Second,
-        r#""$PYTHON" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles "${KILL9_CYCLES:-12}" --power-cut $SEED &&
-           "$PYTHON" testing/crash/streams.py --warren "$WARREN_BIN" --cycles 8 $SEED &&
-           "$PYTHON" testing/crash/stuck.py --warren "$WARREN_BIN""#,
-    ),
-    suite("freeze", Lane::Second, r#""$PYTHON" testing/crash/freeze.py --warren "$WARREN_BIN" $SEED"#),
+        "rabbitmqadmin",
+            "RABBITMQADMIN=$CACHE/rabbitmqadmin/bin/rabbitmqadmin pytest -n 0 testing/clients/rabbitmqadmin",
+    )
+    .needs(&["rabbitmqadmin"]),
+    suite("prometheus", "cd testing/prometheus && pytest ."),
     suite(
-        "delayed",
-        Lane::Second,
-        r#""$PYTHON" testing/crash/delayed.py --warren "$WARREN_BIN" $SEED && "$PYTHON" testing/crash/seen.py --warren "$WARREN_BIN""#,
-    ),
-    suite("fulldisk", Lane::Second, r#""$PYTHON" testing/crash/fulldisk.py --warren "$WARREN_BIN""#),
-    suite(
-        "datadir",
-        Lane::Second,
-        r#""$PYTHON" testing/crash/datadir.py --warren "$WARREN_BIN" && "$PYTHON" testing/crash/oldfolders.py --warren "$WARREN_BIN""#,
-    ),
-    suite("perf", Lane::Second, r#""$PYTHON" testing/perf/check.py --warren "$WARREN_BIN" --url "$AMQP_URL""#).with(Broker::Shared),
-    client("rust", Lane::Second, &[], "cargo_test --skip restart"),
+        "hostile",
+            r#""$PYTHON" testing/crash/hostile.py --flood-mb "${FLOOD_MB:-512}" ${WARREN_BIN:+--warren "$WARREN_BIN"} ${BROKER_PID:+--pid "$BROKER_PID"}"#,
+    )
+    .against(AgainstUrl::Named),
     client(
         "reconnect",
-        Lane::Second,
         &["node", "go"],
         r#"failed=0
            echo "== Python"; (cd testing/clients/python && pytest -k restart) || failed=1
@@ -220,6 +162,37 @@ pub(crate) const SUITES: &[Suite] = &[
            exit $failed"#,
     )
     .with(Broker::Restarted),
+    suite("packages", "pytest -c testing/packages/pytest.ini testing/packages").needs(&["packages"]),
+    suite(
+        "delayed",
+        r#""$PYTHON" testing/crash/delayed.py --warren "$WARREN_BIN" $SEED && "$PYTHON" testing/crash/seen.py --warren "$WARREN_BIN""#,
+    ),
+    suite(
+        "datadir",
+        r#""$PYTHON" testing/crash/datadir.py --warren "$WARREN_BIN" && "$PYTHON" testing/crash/oldfolders.py --warren "$WARREN_BIN""#,
+    ),
+    suite("configured", r#"cd testing/configured && pytest "--warren=$WARREN_BIN" -n 2 ."#),
+    suite("shovel", "cd testing/shovel && pytest -n 2 ."),
+    suite("freeze", r#""$PYTHON" testing/crash/freeze.py --warren "$WARREN_BIN" $SEED"#),
+    suite("streamproto", "cd testing/streamproto && pytest ."),
+    suite("tls", "cd testing/tls && CACHE=$CACHE pytest -n 2 .").needs(&["node", "go", "java"]),
+    suite("fulldisk", r#""$PYTHON" testing/crash/fulldisk.py --warren "$WARREN_BIN""#),
+    suite(
+        "kill9",
+        r#""$PYTHON" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles "${KILL9_CYCLES:-12}" --power-cut $SEED &&
+           "$PYTHON" testing/crash/streams.py --warren "$WARREN_BIN" --cycles 8 $SEED &&
+           "$PYTHON" testing/crash/stuck.py --warren "$WARREN_BIN""#,
+    ),
+    suite("mqtt", "cd testing/mqtt && CACHE=$CACHE pytest .").needs(&["mqtt"]),
+    suite("management", "pytest -c testing/management/pytest.ini testing/management").needs(&["java", "monitors", "go"]),
+    suite(
+        "ui",
+            r#"UI_MODULES=$CACHE/ui/node_modules node ui/build/check.mjs &&
+           CHROMIUM=${CHROMIUM:-$(command -v chromium)} node --test --test-reporter=spec testing/ui/ui.test.mjs"#,
+    )
+    .needs(&["ui", "node"])
+    .with(Broker::Own(&["--management-listen", "127.0.0.1:0"])),
+    suite("cluster", "cd testing/cluster && pytest -n 2 ."),
     soak("soak-simulator", 300, "cargo xtask sim --seeds 2000"),
     soak(
         "soak-groups",

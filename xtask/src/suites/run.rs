@@ -1,10 +1,11 @@
 //! A run: what is needed is brought, the lanes run, and nothing is left behind. Refuses to know what suites check.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -12,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use super::HELP;
 use super::arguments::{Asked, read};
 use super::broker::{Place, Running};
-use super::list::{Broker, Lane, PRELUDE, SHARED_ARGUMENTS, SUITES, Suite};
+use super::list::{Broker, PRELUDE, SHARED_ARGUMENTS, SUITES, Suite};
 use super::process::{self, MARK, Outcome};
 use super::report::{Done, ended, shown, summary, table};
 
@@ -25,7 +26,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         Asked::Help => say(HELP.trim_end()),
         Asked::List => {
             let line =
-                |suite: &Suite| format!("{:<16} {}", suite.name, format!("{:?}", suite.lane).to_lowercase());
+                |suite: &Suite| format!("{:<20} {}", suite.name, if suite.is_soak { "soak" } else { "test" });
             say(&SUITES.iter().map(line).collect::<Vec<_>>().join("\n"))
         }
         Asked::Run { suites, is_against_url } => {
@@ -55,7 +56,7 @@ fn prepare(root: &Path, suites: &[&Suite], is_against_url: bool) -> Result<Place
     if is_against_url && std::env::var_os("AMQP_URL").is_none() {
         bail!("--against-url needs AMQP_URL");
     }
-    let is_soak = suites.iter().any(|suite| suite.lane == Lane::Soak);
+    let is_soak = suites.iter().any(|suite| suite.is_soak);
     let warren = if is_against_url { None } else { Some(warren(root, is_soak)?) };
     if !setup(root, suites).status().context("testing/setup.sh")?.success() {
         bail!("testing/setup.sh failed");
@@ -79,7 +80,7 @@ fn setup(root: &Path, suites: &[&Suite]) -> Command {
 
 /// The command that brings what all suites of `make test` need.
 pub(crate) fn setup_of_tests(root: &Path) -> Command {
-    let tests: Vec<&Suite> = SUITES.iter().filter(|suite| suite.lane != Lane::Soak).collect();
+    let tests: Vec<&Suite> = SUITES.iter().filter(|suite| !suite.is_soak).collect();
     setup(root, &tests)
 }
 
@@ -105,6 +106,7 @@ fn warren(root: &Path, is_soak: bool) -> Result<PathBuf> {
 struct Run<'a> {
     place: &'a Place,
     suites: Vec<&'static Suite>,
+    left: Mutex<VecDeque<&'static Suite>>,
     shared: Option<Running<'a>>,
     began: Instant,
     done: Mutex<Vec<Done>>,
@@ -118,16 +120,19 @@ impl<'a> Run<'a> {
             .transpose()?;
         let names: Vec<&str> = suites.iter().map(|suite| suite.name).collect();
         say(&format!("suites: {}", names.join(" ")))?;
-        Ok(Self { place, suites, shared, began: Instant::now(), done: Mutex::default() })
+        let left = Mutex::new(suites.iter().copied().collect());
+        Ok(Self { place, suites, left, shared, began: Instant::now(), done: Mutex::default() })
     }
 
     /// Runs the lanes and looks for what they left.
     fn finish(self) -> Result<()> {
         std::thread::scope(|scope| {
-            scope.spawn(|| self.lane(&[Lane::First]));
-            scope.spawn(|| self.lane(&[Lane::Second]));
+            scope.spawn(|| self.lane(VecDeque::pop_front));
+            // A campaign has the machine for itself.
+            if !self.suites.iter().any(|suite| suite.is_soak) {
+                scope.spawn(|| self.lane(VecDeque::pop_back));
+            }
         });
-        self.lane(&[Lane::Alone, Lane::Soak]);
         let mut done = self.done.into_inner().unwrap_or_default();
         if let Some(Err(problem)) = self.shared.map(Running::stop) {
             done.push(failed(
@@ -150,8 +155,11 @@ impl<'a> Run<'a> {
         if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(" ")) }
     }
 
-    fn lane(&self, lanes: &[Lane]) {
-        for suite in self.suites.iter().filter(|suite| lanes.contains(&suite.lane)) {
+    /// Runs suites until none is left, those that `next` takes.
+    fn lane(&self, next: impl Fn(&mut VecDeque<&'static Suite>) -> Option<&'static Suite>) {
+        loop {
+            let suite = next(&mut self.left.lock().unwrap_or_else(PoisonError::into_inner));
+            let Some(suite) = suite else { return };
             let began = Instant::now();
             let _screen = say(&format!("      {:<16} begins", suite.name));
             let log = self.place.logs.join(format!("{}.log", suite.name));
@@ -159,7 +167,7 @@ impl<'a> Run<'a> {
             let text = String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()).into_owned();
             let done =
                 Done { name: suite.name.into(), time: began.elapsed(), failure, summary: summary(&text) };
-            let mut all = self.done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut all = self.done.lock().unwrap_or_else(PoisonError::into_inner);
             let progress =
                 format!("{} of {}, {}", all.len() + 1, self.suites.len(), shown(self.began.elapsed()));
             let _screen = say(&ended(&done, &text, &progress));

@@ -1,4 +1,4 @@
-//! Who may do what: users, their permissions on vhosts, the check that every request passes (B82, B83).
+//! Rights of users: their permissions on vhosts, the check that every request passes (B82, B83).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::policies::Pattern;
 use crate::refused::{Refused, Resource};
 use crate::vhost::Vhost;
 
-/// What a user may do in one vhost.
+/// The rights of a user in one vhost.
 #[derive(Clone, Debug)]
 pub(crate) struct Grants {
     configure: Pattern,
@@ -92,7 +92,7 @@ fn literal(text: &str) -> String {
 /// Whether rights are looked up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// What was granted, and nothing else.
+    /// The granted permissions, and nothing else.
     Granted,
     /// Everything: a part of this program.
     Internal,
@@ -371,7 +371,7 @@ mod tests {
         assert!(!user(&format!("^{slow}")).allows("/", Permission::Configure, &[b'a'; 200]));
     }
 
-    /// What a user of this name, in this vhost, may write with that permission.
+    /// Whether a user of this name, in this vhost, may write with that permission.
     fn may_write(username: &str, vhost: &str, pattern: &str, key: &str) -> bool {
         let user = User::new(username, Vec::new());
         let grants = TopicGrants::new([pattern, ".*"], username, vhost);

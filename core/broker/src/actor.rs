@@ -1,7 +1,7 @@
-//! Who is behind changes of metadata that no client's session makes: the command line, unless somebody says otherwise.
+//! The author of changes of metadata that no client's session makes: the command line, unless somebody says otherwise.
 //!
-//! Events tell of it (B176). The name belongs to the thread for as long as its work takes: what is handed to other threads is done
-//! in the name that is handed along. Refuses to know who may do what.
+//! Events name the author (B176). The name belongs to the thread for as long as its work takes: work that is handed to other threads is
+//! done in the name that is handed along. Refuses to know rights.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -45,7 +45,7 @@ struct Work {
     /// The node stops: what is due from now on is due in its next life.
     timers_stopped: bool,
     sequence: u64,
-    /// What was done last was a job: what is due comes before the next one.
+    /// The latest work was a job: due work comes before the next job.
     job_was_last: bool,
 }
 
@@ -172,7 +172,7 @@ impl Background {
 }
 
 impl Work {
-    /// What is to be done now; otherwise for how long to wait, if not until there is a job.
+    /// The work to do now; otherwise for how long to wait, if not until there is a job.
     fn due(&mut self, now_ms: u64, now: Monotonic) -> Result<Next, Option<Duration>> {
         let is_due = |Reverse(first): &Reverse<Timer>| first.at_ms <= now_ms;
         let has_due = !self.timers_stopped && self.timers.peek().is_some_and(is_due);

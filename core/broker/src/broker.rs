@@ -172,7 +172,7 @@ impl Broker {
         u64::from(vhost.is_some_and(|vhost| vhost.exchange(EVENT_EXCHANGE).is_some()))
     }
 
-    /// Who is connected.
+    /// The clients' connections.
     pub fn connections(&self) -> &Connections {
         &self.0.connections
     }

@@ -1,7 +1,7 @@
 //! The queue cell: an inbox of event batches and a pure machine behind a lock that is only ever tried.
 //!
-//! Whoever brings an event and gets the lock runs the machine until the inbox is empty; whoever does not get it leaves
-//! the event and goes. Nobody waits. Effects on other queues (dead letters) and on metadata (auto-delete) run after the
+//! A thread that brings an event and gets the lock runs the machine until the inbox is empty; a thread that does not get it leaves the
+//! event and goes. Nobody waits. Effects on other queues (dead letters) and on metadata (auto-delete) run after the
 //! cell is released. A panic of the machine ends the service of its queue and of nothing else (`cell/crash.rs`).
 
 mod adjusting;

@@ -42,7 +42,7 @@ const ANSWER_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// Kept files emptied at once, at most.
 const EMPTIED_MAX: usize = 8;
 
-/// What is written for that at once while the disk is short of room, unless a single file has more.
+/// Bytes that are written for that at once while the disk is short of room, unless a single file has more.
 const EMPTIED_BYTES_MAX: u64 = 32 << 20;
 
 /// A file of less than this part of what it may have is small: 1 / this.
@@ -55,7 +55,7 @@ const SEALED_PART_MIN: u64 = 64;
 /// still needed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What sealed files hold, and how much of it queues still need. Emptying a file of which nothing is dead fills another one: with
+/// Bytes of sealed files, and how much of them queues still need. Emptying a file of which nothing is dead fills another one: with
 /// no bound on what is alive, that would go on for ever, with nobody publishing.
 struct Room {
     sealed_bytes: u64,
@@ -71,11 +71,11 @@ enum Phase {
     Resting,
     /// Queues write anew what they need of the log up to the position.
     Asked { position: u64, answers: Vec<Call<()>>, bodies: Moved },
-    /// What they wrote becomes durable: the log up to the goal. Files go of which nothing was needed before that.
+    /// Their new records become durable: the log up to the goal. Then those files go of which nothing was needed before that.
     Syncing { position: u64, goal: Position, free: Free },
 }
 
-/// What can go once all that was appended before is durable.
+/// Files and queues that can go once all that was appended before is durable.
 struct Free {
     pins: Pins,
     /// Deleted queues that need the log until their deletion is durable.
@@ -97,7 +97,7 @@ pub(crate) struct Progress {
     emptied: BTreeMap<u64, u64>,
 }
 
-/// What one step did.
+/// The outcome of one step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     Worked,
@@ -251,7 +251,7 @@ impl Checkpointer {
         (Phase::Asked { position, answers, bodies: Moved::Worked }, Turn::Worked)
     }
 
-    /// What the queues wrote anew must be durable before the old goes.
+    /// The records that the queues wrote anew must be durable before the old ones go.
     fn synced(&self, services: &Services, position: u64, goal: Position, free: Free) -> (Phase, Turn) {
         let do_deleted_need = free.departing.iter().any(|queue| is_needed(queue, position));
         let later = Turn::Later(ANSWER_LOOK_INTERVAL);
@@ -262,7 +262,7 @@ impl Checkpointer {
             Ok(true) if do_deleted_need => return (Phase::Syncing { position, goal, free }, later),
             Ok(true) if !free.is_log_free => {
                 tracing::warn!(position, "old log files are kept: not every queue could move its messages");
-                // What holds them is settled by consumers, and letters follow, which make the room that all wait for.
+                // Consumers settle the messages that hold them, and letters follow, which make the room that all wait for.
                 Err(if self.0.0.lock().disk_is_short { SHORT_RETRY_INTERVAL } else { RETRY_INTERVAL })
             }
             Ok(true) => retire_files(services, position, |file| free.pins.afterlife(file))
@@ -331,8 +331,9 @@ impl Room {
     }
 }
 
-/// Whether there is room for what would be written so that the oldest file can go, which ends here; while the disk is short of it, it is
-/// taken then. A state record is of all that a queue has, not only of what the file holds. What did not fit would have filled the disk in vain.
+/// Whether there is room for what would be written so that the oldest file can go, which ends here; while the disk is short of it, it is taken
+/// then. A state record is of all that a queue has, not only of what the file holds. A record that did not fit would have filled the disk in
+/// vain.
 fn has_place_for_oldest(services: &Services, end: u64, disk_is_short: bool) -> bool {
     let alarms = &services.alarms;
     if !disk_is_short {
@@ -414,7 +415,7 @@ fn place_to_empty(services: &Services) -> u64 {
     place_bytes(services).saturating_sub(records_bytes(services))
 }
 
-/// What the queues that have blocks in kept files write when they leave one, besides what they have there.
+/// Bytes that the queues with blocks in kept files write when they leave one, besides their blocks there.
 fn records_bytes(services: &Services) -> u64 {
     let queues = services.queues_in_log();
     queues.iter().flatten().map(|queue| queue.checkpoint_bytes()).sum()
@@ -473,7 +474,7 @@ fn drop_settled(services: &Services, position: u64) -> Result<usize, Duration> {
         return Err(ROOM_RETRY_INTERVAL);
     }
     let pins = services.pins_of(files_below(services, position));
-    // What was settled last is not durable: after a crash a state record that refers to a file would still count.
+    // The latest settlements are not durable: after a crash a state record that refers to a file would still count.
     let stated_end = services.log_places.stated_end();
     let afterlife = |file: &Range<u64>| {
         if file.start < stated_end { Afterlife::Kept } else { pins.afterlife(file) }

@@ -1,6 +1,7 @@
-//! Names that at most one connection may have at a time: client ids of MQTT. Who claims one that is taken waits until its holder has let go.
+//! Names that at most one connection may have at a time: client ids of MQTT. A connection that claims a taken one waits until its holder has
+//! let go.
 //!
-//! Refuses to know what holders keep under their names, and why they want them.
+//! Refuses to know what holders keep under their names, and the reason for a name.
 
 use std::collections::HashMap;
 use std::sync::Arc;

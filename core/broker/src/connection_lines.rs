@@ -1,4 +1,4 @@
-//! The lines of the log about connections, in RabbitMQ's words: accepted, let in, failed, closed. Whoever reaches a port causes some of
+//! The lines of the log about connections, in RabbitMQ's words: accepted, let in, failed, closed. Anybody who reaches a port causes some of
 //! them, so each kind has a rate of its own, and a line says how many before it were left out.
 //!
 //! Refuses to know protocols: a session says what happened.

@@ -1,4 +1,4 @@
-//! Who is connected: what management lists and closes.
+//! Table of connections: management lists and closes them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,13 +33,13 @@ pub enum CloseReason {
     TakenOver,
 }
 
-/// What a session offers to management.
+/// The control of a session that management has.
 pub trait ConnectionControl: Send + Sync {
     /// Asks the connection to close itself; returns at once.
     fn close(&self, reason: CloseReason);
     /// Something that the connection looks at has changed, such as the alarms; returns at once.
     fn wake(&self);
-    /// What is known about the connection now.
+    /// The known facts about the connection now.
     fn info(&self) -> ConnectionInfo;
     /// The name of its protocol in listings.
     fn protocol(&self) -> &'static str {
@@ -51,7 +51,7 @@ pub trait ConnectionControl: Send + Sync {
     fn sessions(&self) -> Option<Vec<SessionInfo>> {
         None
     }
-    /// What it has counted; costs no allocation.
+    /// The totals of the connection; costs no allocation.
     fn totals(&self) -> ConnectionTotals;
     /// Its publishers of the stream protocol.
     fn stream_publishers(&self) -> Vec<StreamPublisher> {
@@ -134,7 +134,7 @@ pub struct ConnectionInfo {
     pub send_pending_bytes: u64,
     /// Milliseconds since the epoch at which the connection was accepted.
     pub connected_at_ms: u64,
-    /// What it is encrypted with; `None` if it is not.
+    /// The encryption of the connection; `None` if there is none.
     pub tls: Option<Arc<TlsSession>>,
 }
 
@@ -153,7 +153,7 @@ pub struct MqttInfo {
     pub unconfirmed: usize,
 }
 
-/// What the two ends of an encrypted connection have agreed on, in RabbitMQ's words.
+/// The terms that the two ends of an encrypted connection have agreed on, in RabbitMQ's words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSession {
     /// `tlsv1.3`, ...
@@ -168,7 +168,7 @@ pub struct TlsSession {
     pub peer: Option<PeerCertificate>,
 }
 
-/// What listings show of a client's certificate.
+/// The facts that listings show of a client's certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeerCertificate {
     /// The distinguished name of its subject.
@@ -224,7 +224,7 @@ pub struct ChannelInfo {
     pub prefetch_count: u32,
     /// Prefetch of the whole channel.
     pub global_prefetch_count: u32,
-    /// What it has counted.
+    /// The totals of the connection.
     pub traffic: TrafficTotals,
     /// When a frame last came in on it or a delivery was written, milliseconds since 1970; 0 if that is yet to come.
     pub used_ms: u64,
@@ -328,7 +328,7 @@ impl Connections {
         reason.into_iter().for_each(|reason| self.close_where(&reason, |_| true));
     }
 
-    /// Forgets a connection. What it has counted stays counted.
+    /// Forgets a connection. Its counts stay counted.
     pub(crate) fn remove(
         &self,
         id: ConnectionId,
@@ -363,7 +363,7 @@ impl Connections {
         sums
     }
 
-    /// What those connections have counted whose vhost `is_counted`, and what is `gone`.
+    /// The totals of those connections whose vhost `is_counted`, and of the `gone` ones.
     pub(crate) fn totals(
         &self,
         gone: &Mutex<ConnectionTotals>,

@@ -15,7 +15,7 @@ use crate::{
     Broker, ChannelInfo, CloseReason, ConnectionControl, ConnectionInfo, ConnectionTotals, Queue, Vhost,
 };
 
-/// What has a thread of its own in a broker that was not opened to be driven.
+/// The engine that has a thread of its own in a broker that was not opened to be driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Engine {
     /// Writes the metadata log.
@@ -38,7 +38,7 @@ pub enum Engine {
     Streams,
 }
 
-/// What a step came to.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driven {
     /// Something was done.
@@ -94,7 +94,7 @@ impl Engine {
     ];
 }
 
-/// What may be left of a broker that has ended and that nobody holds: it should be nothing. Keeps nothing alive.
+/// The remains of a broker that has ended and that nobody holds: there should be none. Keeps nothing alive.
 pub struct Remains {
     inner: Weak<Inner>,
     services: Weak<Services>,
@@ -103,7 +103,7 @@ pub struct Remains {
 }
 
 impl Remains {
-    /// What is still in memory, in words; empty when everything was freed. A queue or vhost that was made later shows by the
+    /// The parts that are still in memory, in words; empty when everything was freed. A queue or vhost that was made later shows by the
     /// services that it holds.
     pub fn list(&self) -> Vec<String> {
         let node = (self.inner.strong_count(), "the broker");
@@ -136,7 +136,7 @@ impl Driver {
         Driver { inner, metadata_log, message_log, progress, relieved: Monotonic(0) }
     }
 
-    /// What to look for when this driver and all clones of the broker are gone.
+    /// The objects to look for when this driver and all clones of the broker are gone.
     pub fn remains(&self) -> Remains {
         let vhosts: Vec<Arc<Vhost>> = self.inner.vhosts.read().values().cloned().collect();
         let name = |queue: &Queue| String::from_utf8_lossy(queue.name()).into_owned();
@@ -255,7 +255,7 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// What was waiting is never done: the engines are gone.
+    /// Waiting work is never done: the engines are gone.
     fn drop(&mut self) {
         self.inner.abandon();
     }

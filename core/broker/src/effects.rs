@@ -1,4 +1,4 @@
-//! What the machine asks for, done: deliveries and log records at once, the rest after the cell is released.
+//! Effects that the machine asks for, done: deliveries and log records at once, the rest after the cell is released.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -35,12 +35,12 @@ pub(crate) struct CellEffects<'a> {
     pub(crate) aftermath: &'a mut Aftermath,
 }
 
-/// What has to wait until the cell is released.
+/// The effects that have to wait until the cell is released.
 #[derive(Default)]
 pub(crate) struct Aftermath {
     dead_letters: Vec<DeadLetter>,
     gone: Option<Gone>,
-    /// Who cancelled the last consumer of a queue that goes with it: answered when the queue has gone (B68).
+    /// The client that cancelled the last consumer of a queue that goes with it: answered when the queue has gone (B68).
     pub(crate) last_cancelled: Option<Reply<()>>,
     pub(crate) deleted: Option<(u64, Reply<Result<DeletedQueue, Refused>>, Box<str>)>,
     /// Gets without ack: settled by the caller right after the get.
@@ -63,7 +63,7 @@ impl Aftermath {
         self.gone.is_some()
     }
 
-    /// What died in this turn, in its order.
+    /// The messages that died in this turn, in its order.
     pub(crate) fn take_letters(&mut self) -> Vec<DeadLetter> {
         std::mem::take(&mut self.dead_letters)
     }

@@ -107,7 +107,7 @@ pub use stream_listing::{StreamConsumer, StreamPublisher};
 pub use super_streams::{SuperStream, SuperStreamRefused, is_stream_name};
 pub use vhost::Vhost;
 
-// What sessions need from the layers below, under one roof.
+// Types that sessions need from the layers below, under one roof.
 pub use message::Filter;
 pub use queues::RetryOf;
 pub use queues::{

@@ -1,5 +1,5 @@
-//! What queues read of the message log although no restart replays it: blocks that were left where they were logged. Knows which files
-//! must stay for them, and reads them; refuses to know when files go.
+//! Parts of the message log that queues read although no restart replays them: blocks that were left where they were logged. Knows which
+//! files must stay for them, and reads them; refuses to know when files go.
 
 pub(crate) mod pins;
 mod reading;
@@ -65,7 +65,7 @@ pub(crate) fn assemble(read: RangeBytes, stream: u64, block: &LoggedBlock) -> Re
     whole.ok_or(SegmentError::NotInLog { position: block.range.position })
 }
 
-/// What is left of a block of whose range some records cannot be read.
+/// The rest of a block of whose range some records cannot be read.
 pub(crate) fn assemble_remains(read: RangeBytes, stream: u64, block: &LoggedBlock) -> Option<Remains> {
     block.assemble_remains(&read.bytes, enqueued(read.records, stream))
 }

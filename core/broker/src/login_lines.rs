@@ -27,7 +27,7 @@ impl Reason {
     }
 }
 
-/// What may still be written. Names that do not exist have a room of their own: whoever makes them up hides no attempt on a real user.
+/// The lines that may still be written. Names that do not exist have a room of their own: made-up names hide no attempt on a real user.
 #[derive(Debug, Default)]
 pub(crate) struct RefusalLines {
     unknown: Mutex<Room>,

@@ -65,9 +65,9 @@ impl LoginProtocol {
 /// Logins since the start, or since somebody set them back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoginTotals {
-    /// Those that succeeded.
+    /// Logins that succeeded.
     pub succeeded: u64,
-    /// Those that were refused.
+    /// Logins that were refused.
     pub refused: u64,
 }
 
@@ -99,7 +99,7 @@ pub enum LoginRecording {
     Off,
 }
 
-/// What is counted of logins.
+/// The counts of logins.
 #[derive(Debug, Default)]
 pub(crate) struct Logins {
     /// In the order of [`LoginProtocol::ALL`].
@@ -163,7 +163,7 @@ impl Logins {
         &self.counted[protocol as usize]
     }
 
-    /// Those over one protocol.
+    /// The logins over one protocol.
     pub(crate) fn now(&self, protocol: LoginProtocol) -> LoginTotals {
         let counted = self.of(protocol);
         LoginTotals { succeeded: counted.succeeded.now(), refused: counted.refused.now() }

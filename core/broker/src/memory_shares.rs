@@ -1,8 +1,8 @@
 //! How much of their messages queues may keep in memory: a part of what the node may use, the same for all that have much, and
 //! the smaller the more of them there are. Knows neither messages nor blocks.
 //!
-//! Only queues that hold more than a block are known here, and they come and go by blocks: nothing is done per message, and
-//! nothing for queues that are short. Whoever joins has the next few of the others look at their share, so that all have
+//! Only queues that hold more than a block are known here, and they come and go by blocks: nothing is done per message, and nothing for
+//! queues that are short. A new holder has the next few of the others look at their share, so that all have
 //! shrunk by the time there are a quarter more of them, and no disk is asked to take half of the memory at once.
 
 mod holding;
@@ -31,13 +31,13 @@ const BUFFER_PART: u64 = 16;
 /// As much each of them may use in any case, bytes.
 const BUFFER_BYTES_MIN: u64 = 4 << 20;
 
-/// What a queue may hold, bytes, while the node is short of memory: little, because there may be very many. Also what the others, which
-/// are no holders, are asked to give up.
+/// Bytes that a queue may hold while the node is short of memory: few, because there may be very many queues. Also the limit that the
+/// others, which are no holders, are asked to give up.
 const SHORT_SHARE_BYTES: usize = 4 << 10;
 
 /// The shares of a node's queues.
 pub(crate) struct MemoryShares {
-    /// What each may hold now, bytes. Read once a turn of a queue.
+    /// Bytes that each may hold now. Read once a turn of a queue.
     share_bytes: AtomicUsize,
     /// See [`MemoryShares::buffer_bytes_max`].
     buffer_bytes_max: AtomicU64,
@@ -54,13 +54,13 @@ pub(crate) trait Holder: Send + Sync {
 }
 
 struct Holders {
-    /// What all may hold together, bytes; `u64::MAX` until it is known.
+    /// Bytes that all may hold together; `u64::MAX` until it is known.
     budget_bytes: u64,
     /// The memory threshold was exceeded, and what is used is not much below it.
     is_short: bool,
     /// In an order that does not change, so that everybody's turn comes.
     by_id: BTreeMap<QueueId, Weak<dyn Holder>>,
-    /// Who looks at its share next.
+    /// The queue that looks at its share next.
     next: QueueId,
 }
 

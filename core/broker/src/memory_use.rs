@@ -12,9 +12,9 @@ use crate::vhost::Vhost;
 /// Bytes of memory by what they are for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// What the process occupies; 0 where the system does not say.
+    /// Bytes that the process occupies; 0 where the system does not say.
     pub resident: u64,
-    /// What the pages of it were mapped for, and the allocator's view; `None` where they do not say.
+    /// The uses that its pages were mapped for, and the allocator's view; `None` where they do not say.
     pub pages: Option<(ResidentBytes, HeapBytes)>,
     /// Queues: cells, machines, what is known of messages on disk; without their messages.
     pub queues: u64,
@@ -30,7 +30,7 @@ pub struct MemoryUse {
     pub channels: u64,
     /// Bytes that wait for sockets, and buffers kept for them.
     pub outgoing: u64,
-    /// What gathers for the logs, and buffers kept for it.
+    /// Records that gather for the logs, and buffers kept for them.
     pub logs: u64,
 }
 

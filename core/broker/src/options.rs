@@ -1,4 +1,4 @@
-//! What can be set about a broker; typed, with the defaults of RabbitMQ.
+//! Options of a broker; typed, with the defaults of RabbitMQ.
 
 use metadata::Placement;
 
@@ -16,11 +16,11 @@ pub struct BrokerOptions {
     pub message_size_max: u64,
     /// Confirm persistent messages after `fdatasync` (true, default) or after `write` (false: `os` durability).
     pub fsync: bool,
-    /// What a fresh data directory starts with; `None` for nothing, because definitions will be imported (B17).
+    /// The objects that a fresh data directory starts with; `None` for nothing, because definitions will be imported (B17).
     pub defaults: Option<DefaultObjects>,
-    /// What new passwords must be, those of the objects below included. Default anything.
+    /// The rule for new passwords, those of the objects below included. Default anything.
     pub password_rule: PasswordRule,
-    /// What new vhosts start with, the first one included. Default nothing.
+    /// The objects that new vhosts start with, the first one included. Default nothing.
     pub vhost_seeds: VhostSeeds,
     /// Type of queues declared without one in vhosts that are made without one (B64). Default `classic`.
     pub default_queue_type: String,
@@ -116,7 +116,7 @@ impl BrokerOptions {
     /// Whether the first user, and those of new vhosts, have passwords that may be set.
     ///
     /// # Errors
-    /// Whose has not, and why.
+    /// The user whose password breaks the rule, and why.
     pub(crate) fn check_first_passwords(&self) -> Result<(), String> {
         let first = self.defaults.iter().map(|it| (&it.user, it.password.as_str()));
         let seeds = self.vhost_seeds.users.iter();

@@ -28,7 +28,7 @@ const SHORT_WINDOWS: u64 = 200;
 /// Messages by which a longer one may grow in a window: 200,000 a second.
 const GROWTH_MAX: u64 = 2048;
 
-/// What consumers are taken to have taken of late, in windows of [`FAST_MIN`], before anything is known of them: some 20 windows
+/// Deliveries that consumers are credited with in windows of [`FAST_MIN`], before anything is known of them: some 20 windows
 /// without a delivery, and they are slow.
 const TRUST: u64 = 4;
 
@@ -54,7 +54,7 @@ impl Hold {
     }
 }
 
-/// What one who runs a queue knows of its pace.
+/// The knowledge that the thread that runs a queue has of its pace.
 #[derive(Debug)]
 pub(crate) struct Pacing {
     since_ns: u64,
@@ -91,7 +91,7 @@ impl Pacing {
         }
         let mut surplus = 0;
         if self.is_lagging {
-            // What came too much counts in this window, but no more than a window can make good.
+            // Surplus deliveries count in this window, but no more than a window can make good.
             let surplus_max = self.recent / WINDOWS_RECENT;
             surplus = published.saturating_sub(self.allowance(flow, delivered)).min(surplus_max);
             self.recent = self.recent - self.recent.div_ceil(WINDOWS_RECENT) + delivered;

@@ -1,5 +1,5 @@
-//! What passwords must be when somebody sets one: `credential_validator.*` of rabbitmq.conf. Refuses to know hashes, which are taken
-//! as they are, and passwords that were set before.
+//! Rules for passwords when somebody sets one: `credential_validator.*` of rabbitmq.conf. Refuses to know hashes, which are taken as they
+//! are, and passwords that were set before.
 
 /// A rule for new passwords.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +23,7 @@ impl PasswordRule {
     /// Whether a password may be set.
     ///
     /// # Errors
-    /// What is wrong with it, in RabbitMQ's words, without the password.
+    /// The fault of the password, in RabbitMQ's words, without the password.
     pub fn check(&self, password: &str) -> Result<(), String> {
         match self {
             PasswordRule::LengthMin(least) if password.chars().count() < *least => {

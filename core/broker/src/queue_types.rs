@@ -34,7 +34,7 @@ pub(crate) fn kind_of(queue_type: QueueType) -> Kind {
     }
 }
 
-/// What a queue of a type goes by with these arguments.
+/// The configuration of a queue of a type with these arguments.
 ///
 /// # Errors
 /// The first argument that makes no sense, or that only queues of other types know.

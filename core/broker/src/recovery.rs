@@ -224,7 +224,7 @@ fn bring_up_queues(inner: &Inner, contents: Contents, lost: &HashMap<QueueId, mi
     start_all_clocks(&queues);
     let services = &inner.services;
     services.seen_files.remove_unknown();
-    // What earlier lives filled goes like what this one does: lives may be too short to fill files of their own.
+    // Files that earlier lives filled go like those of this one: lives may be too short to fill files of their own.
     services.log.sealed_files().iter().for_each(|file| services.checkpointer.sealed(file.end));
 }
 

@@ -2,7 +2,7 @@
 
 use queues::ArgumentError;
 
-/// What a refusal speaks about.
+/// The subject of a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
     /// Queue or exchange.
@@ -38,7 +38,7 @@ pub enum Refused {
     },
     /// 403 `configure access to queue 'q' in vhost '/' refused for user 'u'` (B83).
     Access {
-        /// What was asked for.
+        /// The permission that was asked for.
         permission: crate::Permission,
         /// On what.
         resource: Resource,
@@ -89,7 +89,7 @@ pub enum Refused {
     Property {
         /// The queue to be declared.
         resource: Resource,
-        /// What its type cannot be.
+        /// The property that its type cannot have.
         property: &'static str,
     },
     /// 540, queue.delete with a condition on a quorum queue (B78).
@@ -103,7 +103,7 @@ pub enum Refused {
     Inequivalent {
         /// The object that exists already.
         resource: Resource,
-        /// What differs, with both values.
+        /// The difference, with both values.
         difference: Difference,
     },
     /// 406 `invalid arg 'x-message-ttl' for queue 'q' in vhost '/': ...` (B72, B73).
@@ -139,7 +139,7 @@ pub enum Refused {
     TooManyHashes(Box<[u8]>),
     /// 406 queue or exchange limits (B58, B77); the text says which.
     LimitReached {
-        /// What was to be declared.
+        /// The resource that was to be declared.
         resource: Resource,
         /// `vhost` limit or `cluster` limit.
         scope: LimitScope,
@@ -256,9 +256,9 @@ impl Resource {
 pub struct Difference {
     /// `durable`, `auto_delete`, `type`, `internal` or an argument's name.
     pub what: Box<str>,
-    /// What the client sent.
+    /// The value that the client sent.
     pub received: Compared,
-    /// What the object has.
+    /// The value that the object has.
     pub current: Compared,
 }
 

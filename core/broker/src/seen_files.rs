@@ -21,7 +21,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// A round that writes for long is followed by a pause so many times as long.
 const PAUSE_FACTOR: u32 = 10;
 
-/// What an exchange remembers.
+/// The memory of an exchange.
 pub(crate) trait Remembered: Send + Sync {
     /// Stands for the way in which it is encoded: what another build has written otherwise is of no use here.
     fn fingerprint(&self) -> u64;

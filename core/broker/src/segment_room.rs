@@ -1,4 +1,4 @@
-//! What all queues together have in segments: bytes that live and bytes that are dead. Each queue tells when that changes, after a turn; at
+//! Bytes of all queues together in segments: bytes that live and bytes that are dead. Each queue tells when that changes, after a turn; at
 //! rest nobody looks. Refuses to know what is done about it.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ pub(crate) struct SegmentTotals {
     pub(crate) dead_bytes: AtomicU64,
 }
 
-/// What of a queue is in the node's counts. Leaves them when it is dropped.
+/// The part of a queue in the node's counts. Leaves them when it is dropped.
 pub(crate) struct CountedRoom {
     pub(crate) totals: Arc<SegmentTotals>,
     pub(crate) counted: (u64, u64),

@@ -1,4 +1,4 @@
-//! What queue cells share: the log, segments, confirms waiting for the disk, timers, the background thread.
+//! Services that queue cells share: the log, segments, confirms waiting for the disk, timers, the background thread.
 
 mod body_node;
 pub(crate) mod load;
@@ -123,7 +123,7 @@ pub(crate) struct Services {
     pub(crate) configs: Configs,
     /// Where the time of messages goes.
     pub(crate) stages: Arc<Stages>,
-    /// Who does what need not be waited for.
+    /// The threads that do work that nobody waits for.
     pub(crate) motion: Motion,
     /// Of a node that is a member of one.
     pub(crate) cluster: Option<Arc<dyn Surroundings>>,
@@ -182,7 +182,7 @@ impl Services {
         };
         // After a failure the position is never durable: whoever waits for it is never confirmed.
         let end = match kind {
-            // Whoever acks is not told when that is durable.
+            // A client that acks is not told when that is durable.
             RecordKind::Settle | RecordKind::Returned => {
                 self.log.append_unawaited(queue.0, kind as u8, measured)
             }
@@ -252,7 +252,7 @@ impl Services {
         }
     }
 
-    /// The end: what waits is never answered, and nothing keeps alive what it waits for. What is on disk stays as it is.
+    /// The end: waiting work is never answered, and nothing keeps alive what it waits for. Data on disk stay as they are.
     pub(crate) fn abandon(&self) {
         self.waiting.abandon();
         self.background.abandon();
@@ -260,7 +260,7 @@ impl Services {
         let departing = std::mem::take(&mut *self.departing.lock());
         drop((unregistered, departing));
         self.all_queues().iter().for_each(|queue| queue.abandon());
-        // What was in the inboxes may have asked for more while it was dropped.
+        // Events in the inboxes may have asked for more while they were dropped.
         self.waiting.abandon();
         self.background.abandon();
     }
@@ -334,7 +334,7 @@ impl Services {
         queue.count_segment_room_at_start();
     }
 
-    /// Forgets a deleted queue. What it had on disk goes with [`Services::take_unregistered`], when its deletion is durable:
+    /// Forgets a deleted queue. Its data on disk go with [`Services::take_unregistered`], when its deletion is durable:
     /// a crash before that brings the queue back.
     pub(crate) fn unregister(&self, queue: &Arc<Queue>) {
         // In this order: whoever looks for queues first there and then here finds it.

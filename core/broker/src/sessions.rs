@@ -57,7 +57,7 @@ pub struct LinkInfo {
 pub struct FilterInfo {
     /// The name that the client gave it.
     pub name: String,
-    /// What it is.
+    /// The description of the session.
     pub descriptor: String,
     /// A raw field table with the entry `value`.
     pub value: Vec<u8>,

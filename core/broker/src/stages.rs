@@ -71,7 +71,7 @@ impl Stage {
     }
 }
 
-/// What kind of queue a stage was spent in.
+/// The kind of queue that a stage was spent in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueueKind {
     /// A classic queue.

@@ -1,10 +1,10 @@
-//! What connections, vhosts and the node have counted, under the names of RabbitMQ's `message_stats`.
+//! Counts of connections, vhosts and the node, under the names of RabbitMQ's `message_stats`.
 //!
 //! Connections count for themselves, each counter with one writer at a time; sums over vhosts and the node are made when
 //! somebody asks, from the open connections and what the closed ones left behind. So publishers share no counter but those
 //! of an exchange, which they raise once per batch. Everything here only grows, from the start of the process on.
 //!
-//! Refuses to know rates, formats, and who asks.
+//! Refuses to know rates, formats, and callers.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -18,12 +18,12 @@ use crate::connection_lines::ConnectionLines;
 use crate::login_lines::RefusalLines;
 use crate::logins::Logins;
 
-/// What one channel, connection or vhost, or the node, has done with messages.
+/// The work of one channel, connection or vhost, or the node, with messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficTotals {
     /// Messages received from publishers.
     pub published: u64,
-    /// Those of them that came on a channel with confirms or transactions.
+    /// Published messages that came on a channel with confirms or transactions.
     pub published_for_confirm: u64,
     /// Publishes confirmed with an ack.
     pub confirmed: u64,
@@ -31,7 +31,7 @@ pub struct TrafficTotals {
     pub returned: u64,
     /// Other messages that went nowhere.
     pub dropped: u64,
-    /// What went to clients.
+    /// The deliveries to clients.
     pub deliveries: DeliveryTotals,
 }
 
@@ -54,7 +54,7 @@ impl AddAssign<&TrafficTotals> for TrafficTotals {
     }
 }
 
-/// What one connection, or many, have done.
+/// The work of one connection, or many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionTotals {
     /// Bytes received: RabbitMQ's `recv_oct`.
@@ -82,12 +82,12 @@ impl AddAssign<&ConnectionTotals> for ConnectionTotals {
 /// Counts of connections, by the protocol that listings show.
 pub type ByProtocol = BTreeMap<&'static str, ConnectionTotals>;
 
-/// What has come and gone on the node.
+/// The things that have come and gone on the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChurnTotals {
     /// Connections that opened a vhost.
     pub connections_created: u64,
-    /// Those of them that ended.
+    /// Connections that ended.
     pub connections_closed: u64,
     /// Channels opened.
     pub channels_created: u64,
@@ -227,7 +227,7 @@ impl MessageSizes {
     }
 }
 
-/// What a channel has published. Written by one thread at a time, read by any.
+/// The messages that a channel has published. Written by one thread at a time, read by any.
 #[derive(Debug, Default)]
 pub struct PublishCounters {
     published: AtomicU64,
@@ -242,7 +242,7 @@ fn raise(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
 }
 
-/// What becomes of a message that no queue gets.
+/// The fate of a message that no queue gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stray {
     Returned,

@@ -1,4 +1,4 @@
-//! What the message log and the segments are doing, for people who ask. Refuses to know queues.
+//! State of the message log and the segments, for people who ask. Refuses to know queues.
 
 use std::sync::atomic::Ordering;
 
@@ -26,7 +26,7 @@ pub struct StorageState {
 }
 
 impl Broker {
-    /// What the message log and the segments are doing.
+    /// The state of the message log and the segments.
     pub fn storage_state(&self) -> StorageState {
         let services = self.services();
         StorageState {

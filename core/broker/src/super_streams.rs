@@ -87,7 +87,7 @@ impl Broker {
         &self.services().streams.groups
     }
 
-    /// The streams of a super stream in order; those without a place come last. `None`: there is no such exchange. Whoever asks checks
+    /// The streams of a super stream in order; those without a place come last. `None`: there is no such exchange. The caller checks
     /// permissions.
     #[must_use]
     pub fn super_stream_partitions(&self, vhost: &Vhost, name: &[u8]) -> Option<Vec<Box<[u8]>>> {
@@ -121,7 +121,7 @@ impl Broker {
         Some(bound.into_iter().filter(|(queue, _)| is_stream(vhost, queue)).collect())
     }
 
-    /// The streams that an exchange leads to with that key. `None`: there is no such exchange. Whoever asks checks permissions.
+    /// The streams that an exchange leads to with that key. `None`: there is no such exchange. The caller checks permissions.
     #[must_use]
     pub fn super_stream_route(&self, vhost: &Vhost, name: &[u8], key: &[u8]) -> Option<Vec<Box<[u8]>>> {
         let start = vhost.exchange(name)?;

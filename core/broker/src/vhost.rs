@@ -48,12 +48,12 @@ pub struct Vhost {
     /// `x-queue-type` of queues declared without one (B64).
     default_queue_type: RwLock<Option<Box<str>>>,
     policies: RwLock<Arc<VhostPolicies>>,
-    /// What exchanges remember, by their ids.
+    /// The messages that exchanges remember, by their ids.
     histories: RwLock<HashMap<u64, Arc<RecentMessages>>>,
     /// Where delayed exchanges keep what waits, by their ids.
     delays: RwLock<HashMap<u64, Arc<Queue>>>,
     pub(crate) replies: Replies,
-    /// What closed connections have counted.
+    /// The counts of closed connections.
     pub(crate) connections_gone: Mutex<ConnectionTotals>,
     /// Its name in profiles.
     label: NameId,
@@ -106,7 +106,7 @@ impl Vhost {
         self.policies.read().clone()
     }
 
-    /// Takes over what was recorded of policies. Who they apply to is told by the caller.
+    /// Takes over the recorded policies. The caller tells which queues and exchanges they apply to.
     pub(crate) fn refresh_policies(&self, record: &metadata::Vhost) {
         let former = self.policies();
         *self.policies.write() = Arc::new(former.then(record));
@@ -134,7 +134,7 @@ impl Vhost {
         self.place.vhost_name.clone()
     }
 
-    /// What its queues share.
+    /// The parts that its queues share.
     pub(crate) fn place(&self) -> &Arc<Place> {
         &self.place
     }
@@ -263,7 +263,7 @@ impl Vhost {
         by_key && exchange.alternate().is_none() && self.exchange_bindings.load(Ordering::Acquire) == 0
     }
 
-    /// What a publisher routes with: random exchanges choose differently for each.
+    /// The scratch that a publisher routes with: random exchanges choose differently for each.
     pub(crate) fn scratch() -> Scratch<QueueRef> {
         Scratch::seeded(foldhash::fast::RandomState::default().hash_one(()))
     }

@@ -1,4 +1,4 @@
-//! What a command is about to end or replace, as far as its events tell of it. Refuses to know what comes of the command.
+//! Things that a command is about to end or replace, as far as its events tell of it. Refuses to know the outcome of the command.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use metadata::{Command, Limits, Name, PolicyKind, SetUserLimits, State, Vhost};
 
 use super::events::Announcer;
 
-/// What was there before a command.
+/// The state before a command.
 #[derive(Default)]
 pub(crate) struct Before {
     /// Users that are put again.
@@ -17,7 +17,7 @@ pub(crate) struct Before {
     pub(super) ending: Option<Ending>,
 }
 
-/// What goes with a vhost besides its queues and exchanges.
+/// Things that go with a vhost besides its queues and exchanges.
 pub(super) struct Ending {
     pub(super) vhost: Name,
     /// Users with permissions.

@@ -11,7 +11,7 @@ pub struct CertificateEnd<'a> {
     pub key: &'a str,
     /// The file.
     pub file: &'a str,
-    /// Whose it is.
+    /// The name of the owner.
     pub subject: &'a str,
     /// Name of the authority that has signed it.
     pub issuer: &'a str,

@@ -17,7 +17,7 @@ pub(crate) struct Done<'a> {
     pub(crate) command: &'a Command,
     pub(crate) changes: &'a [Change],
     pub(crate) before: &'a Before,
-    /// Whose doing it is.
+    /// The user who makes the change.
     pub(crate) by: &'a str,
 }
 
@@ -81,7 +81,7 @@ impl Announcer {
         }
     }
 
-    /// What goes with a vhost, apart from what has changes of its own.
+    /// Tells the things that go with a vhost, apart from those that have changes of their own.
     fn vhost_ends(&self, ending: &Ending, by: &str) {
         for (key, users) in
             [("permission.deleted", &ending.grants), ("topic.permission.deleted", &ending.topic_grants)]
@@ -144,7 +144,7 @@ impl Announcer {
         });
     }
 
-    /// What only the command tells: which part of a user, which permission, which parameter.
+    /// Tells details that only the command has: which part of a user, which permission, which parameter.
     fn commanded(&self, state: &State, command: &Command, done: &Done<'_>) {
         let by = done.by;
         match command {

@@ -54,10 +54,10 @@ pub(crate) struct Announcer {
     pub(crate) outlet: Outlet,
     pub(crate) node: Box<str>,
     events: Audience,
-    /// Those who ask for events by a tool.
+    /// Tools that ask for events.
     pub(crate) tap: Tap,
     pub(crate) logs: Audience,
-    /// What reads the values of runtime parameters.
+    /// The reader of values of runtime parameters.
     pub(crate) parameters: OnceLock<ReadParameter>,
     clock: Arc<dyn Clock>,
 }
@@ -157,12 +157,12 @@ impl Announcer {
         });
     }
 
-    /// What RabbitMQ shows as the process of a connection.
+    /// The process id that RabbitMQ shows for a connection.
     pub(crate) fn pid_of_connection(&self, id: ConnectionId) -> String {
         format!("<{}.{}.0.0>", self.node, id.count)
     }
 
-    /// What RabbitMQ shows as the process of a channel.
+    /// The process id that RabbitMQ shows for a channel.
     pub(crate) fn pid_of_channel(&self, id: ConnectionId, channel: u16) -> String {
         format!("<{}.{}.{channel}.0>", self.node, id.count)
     }
@@ -223,7 +223,7 @@ impl Headers {
         self.value(name, Value::Array(super::erlang::entries(arguments).as_array()))
     }
 
-    /// Whose doing it is.
+    /// Names the user who caused the event.
     pub(crate) fn by(&mut self, user: &str) -> &mut Self {
         self.text("user_who_performed_action", user)
     }

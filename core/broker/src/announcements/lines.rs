@@ -12,7 +12,7 @@ use crate::log_texts::{printable, quoted};
 pub(crate) struct Told<'a, F> {
     pub(crate) command: &'a Command,
     pub(crate) changes: &'a [Change],
-    /// Whose doing it is.
+    /// The user who caused it.
     pub(crate) by: &'a str,
     /// Whether a user was there before.
     pub(crate) had_user: F,

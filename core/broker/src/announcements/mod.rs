@@ -1,4 +1,4 @@
-//! What the broker itself publishes: the trace of messages (B175), events (B176) and log lines.
+//! Messages that the broker itself publishes: the trace of messages (B175), events (B176) and log lines.
 //!
 //! Refuses to know queues: everything goes through exchanges, by one bounded outlet.
 pub(crate) mod before;

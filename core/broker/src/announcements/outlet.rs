@@ -1,7 +1,7 @@
 //! The one way out for what the broker publishes by itself: a bounded list and a thread that routes what is on it.
 //!
-//! Whoever has something to say copies it in and goes on, whatever locks it holds; nobody waits. When the thread does
-//! not keep up, or a queue behind it does not, what is new is dropped and counted. Refuses to know what is said.
+//! A caller copies its message in and goes on, whatever locks it holds; nobody waits. When the thread does not keep up, or a queue behind
+//! it does not, new messages are dropped and counted. Refuses to know their content.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(super) struct Waiting {
     pub(super) stopping: bool,
 }
 
-/// What waits to be said.
+/// Messages that wait to be published.
 #[derive(Default)]
 pub(crate) struct Outlet {
     pub(super) waiting: Mutex<Waiting>,

@@ -23,7 +23,7 @@ fn table(definition: &PolicyDefinition) -> TableBuf {
     table
 }
 
-/// What a policy says.
+/// The content of a policy.
 struct Rule<'a> {
     pattern: &'a str,
     apply_to: ApplyTo,
@@ -99,7 +99,7 @@ impl Announcer {
     }
 }
 
-/// What a queue is told to go by.
+/// The rule that a queue gets.
 fn rule_of<'a>(command: &'a Command, policies: &AppliedPolicies) -> Option<Rule<'a>> {
     match command {
         Command::SetPolicy(set) | Command::SetOperatorPolicy(set) => Some(Rule::of(set)),

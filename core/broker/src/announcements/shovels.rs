@@ -3,14 +3,14 @@
 use super::events::Announcer;
 use crate::Broker;
 
-/// What is told of a shovel.
+/// The news of a shovel.
 #[derive(Clone, Copy, Debug)]
 pub enum ShovelNews<'a> {
     /// It has come into another state.
     Status {
         /// RabbitMQ's name of the state.
         status: &'a str,
-        /// What else is known, by RabbitMQ's names.
+        /// The other known facts, by RabbitMQ's names.
         details: &'a [(&'a str, &'a str)],
     },
     /// It is no more.

@@ -23,13 +23,13 @@ const COUNTED_MS: u64 = 600_000;
 pub struct ToldEvent {
     /// Its number since the process started, from 1, among those that were counted.
     pub seq: u64,
-    /// What it is, such as `queue.created`.
+    /// The kind of the event, such as `queue.created`.
     pub key: Box<str>,
     /// Everything else.
     pub headers: TableBuf,
 }
 
-/// What has happened since somebody asked before.
+/// The events since somebody asked before.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     /// The number to ask with the next time.
@@ -99,8 +99,8 @@ impl Tap {
         }
     }
 
-    /// Events behind a number; without one none, but from now on they are kept for who asks again within a minute. Who comes later is
-    /// told how many there were.
+    /// Events behind a number; without one none, but from now on they are kept for a caller that asks again within a minute. A later caller
+    /// is told how many there were.
     pub(crate) fn after(&self, seq: Option<u64>, now_ms: u64) -> Told {
         let mut kept = self.kept.lock();
         kept.asked_ms = now_ms;

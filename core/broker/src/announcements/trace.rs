@@ -18,7 +18,7 @@ use crate::cell::Queue;
 /// The exchange of every vhost that traces go to.
 pub(crate) const TRACE_EXCHANGE: &[u8] = b"amq.rabbitmq.trace";
 
-/// Who published or got a message.
+/// The publisher or receiver of a message.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub(crate) vhost: &'a Arc<str>,

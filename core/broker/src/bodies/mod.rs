@@ -1,8 +1,8 @@
 //! Bodies of messages that went to several queues, once each: in memory, in the message log, in segments of their own.
 //!
-//! Principal type: [`Bodies`]. Queues hold handles; when the last one is gone, so is the body. What is logged of a body is its bytes, before
-//! the first record of a queue that names it, and later where it lies in a segment: nothing is logged when it goes. After a restart those
-//! bodies are kept that queues name.
+//! Principal type: [`Bodies`]. Queues hold handles; when the last one is gone, so is the body. The log has the bytes of a body before the
+//! first record of a queue that names it, and later the place in a segment: nothing is logged when it goes. After a restart the bodies that
+//! queues name are kept.
 //!
 //! Refuses to know: messages, and which queues have a body.
 

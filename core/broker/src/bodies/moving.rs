@@ -21,7 +21,7 @@ pub(super) const MOVER: QueueId = QueueId(STREAM);
 pub(super) enum Move {
     #[default]
     Idle,
-    /// Those in sparse segments are being read.
+    /// Bodies in sparse segments are being read.
     Reading(Vec<u64>),
     Writing(Vec<u64>),
     Syncing(Vec<u64>),
@@ -29,7 +29,7 @@ pub(super) enum Move {
     Synced(Vec<u64>, bool),
 }
 
-/// What one step came to.
+/// The outcome of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moved {
     /// There is more to do now.
@@ -46,7 +46,7 @@ impl Bodies {
     pub(crate) fn move_out(&self, log: &Log, segments: &SegmentIo, position: u64) -> Moved {
         let mut state = self.state.lock();
         let (next, moved) = match std::mem::take(&mut state.moving) {
-            // What moves could not be told.
+            // The log could not tell of moved bodies.
             Move::Idle if log.failure().is_some() => (Move::Idle, Moved::Done),
             Move::Idle => match state.begin_move(segments, position) {
                 ids if ids.is_empty() => (Move::Idle, Moved::Done),

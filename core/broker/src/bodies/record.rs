@@ -1,4 +1,4 @@
-//! What the message log says of shared bodies: two kinds of records in a stream of their own. All integers are big-endian; the codes are
+//! Records of shared bodies in the message log: two kinds of records in a stream of their own. All integers are big-endian; the codes are
 //! not used by queues (`docs/formats/queue-records.md`). Knows nothing of when they are written.
 
 use commitlog::BlockLocation;

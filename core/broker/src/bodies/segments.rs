@@ -1,4 +1,4 @@
-//! What is alive in each segment of shared bodies. Knows nothing of single bodies.
+//! Bytes that are alive in each segment of shared bodies. Knows nothing of single bodies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ struct Use {
 #[derive(Debug, Default)]
 pub(super) struct SegmentUses {
     uses: BTreeMap<u64, Use>,
-    /// Those that hold nothing.
+    /// Segments that hold nothing.
     empty: BTreeSet<u64>,
     /// The newest that an answer named: writes under way go to it or to a later one.
     newest: u64,

@@ -26,7 +26,7 @@ pub(crate) const STREAM: u64 = u64::MAX;
 /// Bodies kept in memory after they were read, at most: small ones are in no danger of being read for each queue anew.
 const RECENT_COUNT_MAX: usize = 4096;
 
-/// What is known of a body.
+/// The known state of a body.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
     handle: WeakBody,
@@ -76,7 +76,7 @@ pub(super) struct State {
     is_freeing: bool,
 }
 
-/// What came of asking for a body.
+/// The outcome of asking for a body.
 pub(crate) enum Fetched {
     /// It is in memory.
     Here(BodyBytes),
@@ -139,7 +139,7 @@ impl Bodies {
         })
     }
 
-    /// Who deletes segments for it.
+    /// Sets the node that deletes segments for the store.
     pub(crate) fn belong_to(&self, node: Weak<dyn BodyNode>) {
         let is_first = self.node.set(WeakNode(node)).is_ok();
         assert!(is_first, "bodies belong to one node");
@@ -361,7 +361,7 @@ impl Bodies {
 
 impl BodyKeeper for Bodies {
     fn released(&self, id: u64) {
-        // What settled its last message is in the log before this.
+        // The settlement of its last message is in the log before this.
         let goal = self.log_goal();
         let forgotten = self.state.lock().forget(id, goal);
         let was_placed = forgotten.as_ref().is_some_and(|entry| entry.place.is_some());

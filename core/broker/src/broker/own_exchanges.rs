@@ -22,8 +22,8 @@ impl Broker {
         }
     }
 
-    /// Exchanges of events or log lines with bindings, in which the broker says nothing: an earlier start did, as it was configured
-    /// then. What is bound to them waits for nothing.
+    /// Exchanges of events or log lines with bindings, in which the broker publishes nothing: an earlier start did, as it was configured
+    /// then. Queues that are bound to them wait for nothing.
     #[must_use]
     pub fn silent_exchanges(&self) -> Vec<SilentExchange> {
         let options = self.options();
@@ -49,7 +49,7 @@ impl Broker {
         })
     }
 
-    /// What has happened behind an event's number, at most the last 10,000 events and 8 MiB of them; without a number only the number
+    /// The events behind an event's number, at most the last 10,000 events and 8 MiB of them; without a number only the number
     /// to ask with. When nobody has asked for a minute they are only counted, and after ten not even that; [`Told`] says what was missed.
     #[must_use]
     pub fn events_after(&self, seq: Option<u64>) -> Told {

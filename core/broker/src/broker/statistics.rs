@@ -46,7 +46,7 @@ impl Broker {
         }
     }
 
-    /// Dead letters sent since the start. What died elsewhere stands in [`QueueTotals`] only.
+    /// Dead letters sent since the start. Other deaths stand in [`QueueTotals`] only.
     #[must_use]
     pub fn dead_lettered(&self) -> DeadLetterTotals {
         let counters = &self.services().counters;

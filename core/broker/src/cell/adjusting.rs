@@ -36,7 +36,7 @@ impl Queue {
         self.terms.read().config.retry.of
     }
 
-    /// What it goes by.
+    /// The configuration that the queue goes by.
     pub(crate) fn config(&self) -> Arc<QueueConfig> {
         self.terms.read().config.clone()
     }

@@ -17,7 +17,7 @@ use crate::refused::Refused;
 
 /// Runs what may panic; returns the text of the panic.
 pub(super) fn contained<T>(run: impl FnOnce() -> T) -> Result<T, String> {
-    // What the closure leaves half done is dropped by the caller, never looked at again.
+    // The caller drops any half-done state of the closure, and never looks at it again.
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| text_of(&*panic))
 }
 
@@ -35,7 +35,7 @@ impl Queue {
         self.reloads.crashed();
         self.count_gone(&state.machine);
         state.gathers.clear();
-        // What panicked may not be whole: what it has is looked through as carefully as it was run.
+        // A machine that panicked may not be whole: it is looked through as carefully as it was run.
         if let Err(why) = contained(|| state.hold_bodies()) {
             tracing::error!(%queue, vhost, why, "shared bodies of a crashed queue may be lost");
         }

@@ -1,6 +1,6 @@
-//! What a queue does with each event: the machine is asked, its answer passed on.
+//! Handling of each event of a queue: the machine is asked, its answer passed on.
 //!
-//! Runs while the cell is held. Refuses to know who runs it, and when.
+//! Runs while the cell is held. Refuses to know which thread runs it, and when.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -176,7 +176,7 @@ impl Queue {
         added
     }
 
-    /// What an event left to be done at once.
+    /// Does the work that an event left to be done at once.
     fn follow_up(
         &self,
         machine: &mut AnyMachine,
@@ -184,7 +184,7 @@ impl Queue {
         now_ms: u64,
         fx: &mut CellEffects<'_>,
     ) {
-        // What goes back is for the next get that waits, and nobody may wait for its answer either.
+        // A returned message is for the next get that waits, and nobody may wait for its answer either.
         loop {
             let got = std::mem::take(&mut fx.aftermath.got_without_ack);
             let stranded = std::mem::take(&mut fx.aftermath.got_by_nobody);
@@ -198,7 +198,7 @@ impl Queue {
                 break;
             }
         }
-        // A queue deleted on the way hears no answers of the disk any more. What it needs of the log is needed until that is durable.
+        // A queue deleted on the way hears no answers of the disk any more. Its part of the log is needed until that is durable.
         let is_closed = self.is_closed();
         if std::mem::take(&mut fx.aftermath.checkpointed) || is_closed {
             if !is_closed {
@@ -253,7 +253,7 @@ impl Queue {
         }
     }
 
-    /// What the machine has counted stays counted.
+    /// The counts of the machine stay counted.
     pub(super) fn count_gone(&self, machine: &AnyMachine) {
         *self.services().counters.queues_gone.lock() += &machine.glance(0).totals;
     }
@@ -327,7 +327,7 @@ fn begin_checkpoint(
     }
 }
 
-/// What only a queue of delayed messages is asked.
+/// Asks questions that only a queue of delayed messages answers.
 fn ask_delayed(machine: &mut AnyMachine, event: &mut Event, fx: &mut CellEffects<'_>) {
     match (event, machine) {
         (Event::Scheduled(count_max, reply), AnyMachine::Delayed(delayed)) => {

@@ -6,7 +6,7 @@ use queues::{DeliveryView, Standing};
 use crate::cell::condition::Condition;
 use crate::data::consume::SessionHold;
 
-/// What keeps a consumer from getting the next message.
+/// The reason why a consumer does not get the next message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConsumerHold {
     /// As its queue sees it.
@@ -40,7 +40,7 @@ pub struct Intake {
 pub struct Examined {
     /// Whether it can be used. When it cannot, `view` is empty.
     pub condition: Condition,
-    /// What decides whether it delivers.
+    /// The state that decides whether the queue delivers.
     pub view: DeliveryView,
     /// One for each consumer, in the order of `view.stats.consumers`.
     pub holds: Vec<ConsumerHold>,

@@ -3,7 +3,7 @@
 
 use queues::{BlockToken, BodyBytes, HeldBody, SharedBody};
 
-/// What has come of one block.
+/// The parts of one block that have come.
 pub(crate) struct Gather {
     pub(crate) token: BlockToken,
     awaits_block: bool,

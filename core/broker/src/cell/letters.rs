@@ -17,7 +17,7 @@ use crate::data::letter::DeadLetter;
 /// Tells a queue whose messages wait to die that what they waited for is there.
 struct MayDie {
     queue: Weak<Queue>,
-    /// What it is told to what waits.
+    /// The call that tells the waiting messages.
     is_there: fn(&Waiting),
 }
 
@@ -96,7 +96,7 @@ impl Queue {
         self.read_used(waiting).flatten()
     }
 
-    /// What a checkpoint of it would write now, bytes, about: looks at all of its blocks.
+    /// Bytes that a checkpoint of the queue would write now, about: looks at all of its blocks.
     pub(crate) fn checkpoint_bytes(self: &Arc<Self>) -> u64 {
         if self.oldest_log_position() == 0 {
             return 0;

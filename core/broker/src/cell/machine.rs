@@ -52,7 +52,7 @@ impl From<Kind> for MachineType {
 }
 
 impl MachineType {
-    /// What it counts as in measurements.
+    /// The kind that measurements count the machine as.
     pub(crate) const fn kind(self) -> QueueKind {
         match self {
             MachineType::Classic => QueueKind::Classic,

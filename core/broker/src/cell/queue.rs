@@ -165,7 +165,7 @@ pub(crate) enum Event {
     Checkpoint(u64, Arc<[Range<u64>]>, Reply<()>),
     /// Segments of which little is needed are to go.
     Compact(Reply<()>),
-    /// What waits in the store of a delayed exchange, so many at most.
+    /// Messages that wait in the store of a delayed exchange, so many at most.
     Scheduled(usize, Reply<Vec<Scheduled>>),
     /// Drops a message that waits; answers whether there was one.
     DropScheduled(MessageSeq, Reply<bool>),
@@ -173,7 +173,7 @@ pub(crate) enum Event {
         if_unused: bool,
         if_empty: bool,
         reply: Reply<Result<DeletedQueue, Refused>>,
-        /// Whose doing it is.
+        /// The user who deletes it.
         by: Box<str>,
     },
     /// The metadata say it is deleted.

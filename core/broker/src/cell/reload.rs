@@ -97,7 +97,7 @@ impl Queue {
         Ok(self.machine_type.recover(recovering, self.config(), now_ms, resolve))
     }
 
-    /// The queue goes on. What was handed out before is ready again; settlements of it come too late.
+    /// The queue goes on. Messages that were handed out before are ready again; settlements of them come too late.
     pub(super) fn reloaded(
         self: &Arc<Self>,
         state: &mut CellState,

@@ -1,4 +1,4 @@
-//! What a cell holds: nothing while its queue is as new, a few bytes while it is empty after having been used, and all that a machine
+//! Content of a cell: nothing while its queue is as new, a few bytes while it is empty after having been used, and all that a machine
 //! needs while it is in use. A queue goes to rest when it has been empty for a moment: one that is used all the time does not
 //! make and drop its state for each message.
 
@@ -14,12 +14,12 @@ use super::{CellState, Queue};
 /// How long an empty queue keeps the state of one in use.
 const AWAKE: Duration = Duration::from_secs(5);
 
-/// What a queue has now. One word while it is as new.
+/// The state of a queue now. One word while it is as new.
 #[derive(Default)]
 pub(crate) struct Kept(Option<Box<Slot>>);
 
 enum Slot {
-    /// What [`Machine::rest`] gave.
+    /// The bytes that [`Machine::rest`] gave.
     Rest(Box<[u8]>),
     Used(Box<CellState>),
 }
@@ -92,7 +92,7 @@ impl Kept {
     pub(super) fn wake(&mut self, queue: &Queue, now_ms: u64) -> &mut CellState {
         if self.used().is_none() {
             let mut state = CellState::new(self.idle_machine(queue, now_ms));
-            // Those who consumed before that have nothing to settle.
+            // Earlier consumers have nothing to settle.
             state.since_reload = queue.has_crashed().then(HashSet::new);
             if let Some(Slot::Rest(bytes)) = self.0.take().map(|slot| *slot) {
                 state.rested = Some(bytes);
@@ -111,7 +111,7 @@ impl Queue {
             *kept = Kept::default();
             return;
         }
-        // Who was only asked something goes back to rest at once.
+        // A queue that was only asked something goes back to rest at once.
         if let Some(before) = state.rested.take()
             && state.rest().is_some_and(|now| now == before)
         {
@@ -137,7 +137,7 @@ impl Queue {
 }
 
 impl CellState {
-    /// What is left to be kept, if nothing of the cell is needed and nothing of the machine but that.
+    /// The bytes to keep, if nothing of the cell is needed and nothing of the machine but them.
     fn rest(&self) -> Option<Box<[u8]>> {
         let is_idle = self.left.len() == 0
             && self.sinks.is_empty()

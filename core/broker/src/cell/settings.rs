@@ -1,4 +1,4 @@
-//! What a queue goes by: its arguments, and the policies that apply to it. Arguments never change, policies do. Refuses to
+//! Settings of a queue: its arguments, and the policies that apply to it. Arguments never change, policies do. Refuses to
 //! know which policies there are.
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) enum Settled {
     AsBefore,
 }
 
-/// What a queue goes by, understood.
+/// The settings of a queue, understood.
 pub(crate) struct Terms {
     pub(crate) config: Arc<QueueConfig>,
     pub(super) dead_letter: Option<Box<DeadLetterTarget>>,
@@ -104,7 +104,7 @@ fn under_of_stream(config: &mut QueueConfig, policies: &AppliedPolicies) {
     }
 }
 
-/// What only policies of quorum queues say.
+/// Settings that only policies of quorum queues have.
 fn under_of_quorum(config: &mut QueueConfig, arguments: Table<'_>, policies: &AppliedPolicies) {
     let integer = |name| match policies.get(name) {
         Some(PolicyValue::Integer(number)) => Some(*number),

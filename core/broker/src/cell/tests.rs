@@ -174,7 +174,7 @@ impl Bench {
         Ok(())
     }
 
-    /// What a crash now would leave, opened: the files as they are.
+    /// The state that a crash now would leave, opened: the files as they are.
     fn crashed_copy(&self, folder: &Path) -> (Bench, tempfile::TempDir) {
         self.sync();
         let copy = tempfile::tempdir().expect("a folder");
@@ -359,7 +359,7 @@ fn dead_letters_that_are_too_many_to_wait_for_a_crashed_queue_are_back_after_a_r
     while sent.load(Ordering::Relaxed) < 18 || source.inbox_bytes.load(Ordering::Relaxed) > 0 {
         std::thread::yield_now();
     }
-    // Those that wait go with the queue that they wait for; 16 MiB are 15 letters with what belongs to them.
+    // Letters that wait go with the queue that they wait for; 16 MiB are 15 letters with their other parts.
     let deleted = bench.broker.delete_queue(&bench.principal, b"target", false, false).expect("it may be");
     assert!(deleted.wait().is_ok());
     while source.services().letters_out.load(Ordering::Acquire) > 0 {
@@ -564,7 +564,7 @@ fn many_backlogs_together_keep_no_more_in_memory_than_the_node_allows() {
     const QUEUES: u64 = 48;
     const LIMIT_BYTES: u64 = 32 << 20;
     let folder = tempfile::tempdir().expect("a folder");
-    // What this process uses, with all other tests in it, is above the limit, and shares would be smaller still.
+    // The memory that this process uses, with all other tests in it, is above the limit, and shares would be smaller still.
     let memory = Arc::new(platform::SimMemory::new(1 << 40));
     let foundation = Foundation { memory: memory.clone(), ..Foundation::real(Arc::new(platform::RealDisk)) };
     let bench = Bench::on(&foundation, folder.path(), BrokerOptions::default());
@@ -625,7 +625,7 @@ fn a_queue_that_was_used_and_is_empty_keeps_a_few_bytes_and_goes_on_where_it_was
     assert_eq!(body, "3");
 }
 
-/// What waits in an inbox when the queue cannot be run.
+/// Fills an inbox while the queue cannot be run.
 fn with_busy_cell(queue: &Arc<Queue>, bring: impl FnOnce()) {
     let busy = queue.state.lock();
     bring();

@@ -1,4 +1,4 @@
-//! Who runs the machine, for how long, and what follows when the cell is released.
+//! Turns of a cell: which thread runs the machine, for how long, and what follows when the cell is released.
 //!
 //! Refuses to know what events mean; see `events`.
 
@@ -55,11 +55,11 @@ impl Drop for Nested {
     }
 }
 
-/// What came of an attempt to run the machine.
+/// The outcome of an attempt to run the machine.
 pub(super) enum Turn {
     /// Nothing had come.
     Idle,
-    /// What is left to be done now that the cell is released.
+    /// The work that is left now that the cell is released.
     Worked(Aftermath),
 }
 
@@ -149,7 +149,7 @@ impl Queue {
         Some(Turn::Worked(aftermath))
     }
 
-    /// What a turn asked for, on the way to other queues: a panic there is not the machine's.
+    /// Runs the requests of a turn, on the way to other queues: a panic there is not the machine's.
     pub(super) fn contained(&self, aftermath: impl FnOnce()) {
         let _nested = Nested::enter();
         if let Err(why) = crash::contained(aftermath) {
@@ -166,7 +166,7 @@ impl Queue {
         now_ns >= *end_ns
     }
 
-    /// What there was no time for the last time; when that is done, what has come meanwhile.
+    /// The events that there was no time for the last time; when they are done, the events that have come meanwhile.
     fn take_events(&self, held: &mut Kept) -> std::vec::IntoIter<Event> {
         let left = held.used_mut().map(|state| std::mem::take(&mut state.left));
         match left.filter(|left| left.len() > 0) {

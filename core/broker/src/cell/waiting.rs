@@ -1,4 +1,4 @@
-//! What waits at a queue outside of its machine: publishers for room, and dead letters to be sent in the order in which they died.
+//! State that waits at a queue outside of its machine: publishers for room, and dead letters to be sent in the order in which they died.
 //!
 //! Letters leave after the cell is released, and the next visitor may have run the machine by then: so they go through one outbox,
 //! and one thread at a time empties it. Refuses to know what sending means; most queues have nothing here.
@@ -21,7 +21,7 @@ pub(crate) struct Waiting(Mutex<Option<Box<Parts>>>);
 #[derive(Default)]
 struct Parts {
     publishers: Vec<Waker>,
-    /// Those of one turn, or of few, together: what one visitor sends in one go.
+    /// The letters of one turn, or of few, together: one visitor sends them in one go.
     outbox: VecDeque<Vec<DeadLetter>>,
     /// Somebody has taken letters and is on the way with them.
     is_sending: bool,
@@ -103,9 +103,9 @@ impl Waiting {
         parts.is_held
     }
 
-    /// What messages that are to die do while log and segments have so much to store. They wait while it is much, but each time
-    /// something is stored one turn of them goes on: others may keep the log busy for as long as they like. Not while it is too
-    /// much: then publishers wait, too, so that it gets less.
+    /// Holds messages that are to die while log and segments have so much to store. They wait while it is much, but each time something is
+    /// stored one turn of them goes on: others may keep the log busy for as long as they like. Not while it is too much: then publishers
+    /// wait, too, so that it gets less.
     pub(crate) fn hold_for_storage(&self, load: Load) -> Hold {
         let mut held = self.0.lock();
         if load == Load::Light && held.is_none() {
@@ -145,7 +145,7 @@ impl Waiting {
         self.change(|parts| std::mem::take(&mut parts.is_held)).unwrap_or(false)
     }
 
-    /// What was taken is sent. True when nothing else waits.
+    /// The taken letters are sent. True when nothing else waits.
     pub(crate) fn sent(&self) -> bool {
         let is_last = self.change(|parts| {
             parts.is_sending = false;

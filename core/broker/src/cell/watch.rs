@@ -4,7 +4,7 @@
 //! Costs two comparisons after each turn of a queue, and a timer only while messages wait and some consumer may want one:
 //! queues that are idle, empty, or wait for acks have none.
 
-/// What one who runs a queue knows of its deliveries.
+/// The knowledge that the thread that runs a queue has of its deliveries.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     /// Since when nothing has moved though it might; 0 when all is well. Milliseconds since the epoch.
@@ -17,14 +17,14 @@ pub(super) struct Watch {
     pub(super) is_told: bool,
 }
 
-/// What is to be done.
+/// The step to take.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Look {
     /// Nothing.
     Nothing,
     /// Nothing has moved for too long: look whether anything could.
     Closer,
-    /// What was told of is over; it lasted this long, in milliseconds.
+    /// The standstill that was told of is over; it lasted this long, in milliseconds.
     Resumed(u64),
 }
 

@@ -63,7 +63,7 @@ impl Checkpointer {
         queues.iter().map(compact).collect()
     }
 
-    /// What could not be done when a queue was asked is perhaps done now.
+    /// Notes that work that a queue could not do when it was asked is perhaps done now.
     fn note_asked(&self, services: &Services, looks: &mut Looks, now_ns: u64) {
         let mut state = self.0.0.lock();
         state.sparse.forget_gone(|queue| services.queue_by_id(queue).is_some());
@@ -116,7 +116,7 @@ impl Checkpointer {
                 bytes += room.free_bytes;
                 queues.push(queue);
             } else {
-                // What is dead lies beside as much that lives: until more of it dies.
+                // Dead bytes lie beside as many that live: until more of them die.
                 self.0.0.lock().sparse.pass_over(queue.id, None);
             }
         }
@@ -170,7 +170,7 @@ fn is_worth_it(room: SegmentRoom, free_bytes_max: u64) -> bool {
     room.free_bytes > free_bytes_min
 }
 
-/// What a queue has in segments, as [`queues::Store::segment_room`] tells it.
+/// The room of a queue in segments, as [`queues::Store::segment_room`] tells it.
 fn segment_room(queue: &Arc<Queue>, free_bytes_min: u64) -> SegmentRoom {
     let read = |machine: &AnyMachine| machine.store().map(|store| store.segment_room(free_bytes_min));
     queue.read_used(|machine, _| read(machine)).flatten().unwrap_or_default()

@@ -9,10 +9,10 @@ use stdx::QueueId;
 pub(super) struct SparseQueues {
     /// To be looked at.
     new: BTreeSet<QueueId>,
-    /// What they would free was not worth the work when they were looked at. Each with its part in the other table; `None` if it is not
-    /// there.
+    /// Queues of which compacting would free too little for the work when they were looked at. Each with its part in the other table;
+    /// `None` if it is not there.
     passed_over: BTreeMap<QueueId, Option<FreePart>>,
-    /// Those among them that have not been found to free nothing, by the part of their bytes that is free.
+    /// Queues among them that have not been found to free nothing, by the part of their bytes that is free.
     by_part: BTreeSet<(FreePart, QueueId)>,
 }
 

@@ -1,4 +1,5 @@
-//! The thread of the metadata group passes questions of tools on, and answers. What waits is in [`Inquiries`](super::inquiries::Inquiries).
+//! The thread of the metadata group passes questions of tools on, and answers. Waiting questions are in
+//! [`Inquiries`](super::inquiries::Inquiries).
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -15,7 +15,7 @@ use super::{frames, member, replica};
 use crate::open_errors::StartError;
 
 impl Driver {
-    /// Asks to be let go. Who leads hands that over first.
+    /// Asks to be let go. A leader hands that over first.
     pub(super) fn ask_to_leave(&mut self, is_time: bool) {
         if self.purpose != Purpose::Leave || self.replica.is_none() {
             return;

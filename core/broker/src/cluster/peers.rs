@@ -195,7 +195,7 @@ pub trait Peers: Send + Sync {
     /// This node's identity.
     fn own(&self) -> &PeerIdentity;
 
-    /// Queues a frame. What was taken goes out in order, or the link ends.
+    /// Queues a frame. Taken frames go out in order, or the link ends.
     ///
     /// # Errors
     /// Nothing was taken; see [`SendRefused`].
@@ -218,7 +218,7 @@ pub trait Peers: Send + Sync {
 }
 
 /// News that the links tell the broker. Of one peer: `up`, then frames, then `down`, then perhaps `up` of the next epoch. Frames of different lanes
-/// come on different threads at the same time, those of one lane one after the other. Who waits in a call holds up that lane: it may not wait
+/// come on different threads at the same time, those of one lane one after the other. A call that waits holds up that lane: it may not wait
 /// for anything that a frame of this lane brings. Waiting on [`Lane::Control`] for a second makes the peer look silent.
 pub trait PeerEvents: Send + Sync {
     /// A link is up: frames can be sent to it now.

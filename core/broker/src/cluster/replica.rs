@@ -63,7 +63,7 @@ fn begun(driver: &Driver, log: Log, number: u16, group: Group<RaftRs>) -> Result
     Ok(Replica { group, log, own, checkpoint_at, checkpoint_every_bytes, dropped })
 }
 
-/// The first replica of a new cluster. What the node has had alone goes along.
+/// The first replica of a new cluster. The state that the node has had alone goes along.
 pub(super) fn form(driver: &Driver, welcome: &Welcome) -> Result<(Replica, State), StartError> {
     let mut state = writer::read_alone(&driver.foundation, &driver.data_dir)?;
     let own = driver.peers.own();

@@ -113,7 +113,7 @@ pub struct FoundBinding {
 }
 
 impl Broker {
-    /// Bindings of a source to a destination, in no order. Whoever asks checks permissions.
+    /// Bindings of a source to a destination, in no order. The caller checks permissions.
     pub fn bindings_between(
         &self,
         principal: &Principal,

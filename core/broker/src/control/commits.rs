@@ -1,5 +1,5 @@
 //! The way of a change of metadata. It is proposed as an entry and committed; then the state machine applies it, the tables follow, and its
-//! proposer is told. Whoever wants to read what the change made reads it then, and not before.
+//! proposer is told. The proposer reads the result then, and not before.
 //!
 //! A node alone commits where it proposes, at once. A driven broker may commit later, several entries at a time, as with other nodes. Knows nothing of
 //! what is asked for.

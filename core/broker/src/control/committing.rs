@@ -1,4 +1,4 @@
-//! What waits until a change of metadata is durable: declare-ok and its like.
+//! Answers that wait until a change of metadata is durable: declare-ok and its like.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

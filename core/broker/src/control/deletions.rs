@@ -1,4 +1,4 @@
-//! A thread for deletions that take many bindings along: a connection's thread that did them would serve nobody else meanwhile. Those
+//! A thread for deletions that take many bindings along: a connection's thread that did them would serve nobody else meanwhile. Deletions
 //! that are asked for during one come here, too, to wait their turn; they are not announced as long, and follow each other at once.
 //!
 //! Refuses to know what a deletion does. Each is asked for by somebody who waits for its answer, so there are at most as many as

@@ -2,7 +2,7 @@
 
 use metadata::{Command, DestinationName, State};
 
-/// Whether a command would make something new that has to be durable. What exists already may be declared again, so that
+/// Whether a command would make something new that has to be durable. Existing things may be declared again, so that
 /// consumers find their queues; deletions may go on, and are answered when they are durable.
 pub(crate) fn adds_durable(state: &State, command: &Command) -> bool {
     match command {

@@ -36,7 +36,7 @@ pub struct Imagined<'a> {
     pub body_bytes: u64,
 }
 
-/// What an address for direct replies leads to, the kinder one of several.
+/// The end of an address for direct replies, the kinder one of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReplyAddress {
     /// No broker has given it out: to nobody.
@@ -51,7 +51,7 @@ pub enum ReplyAddress {
 pub struct ExplainedRoute {
     /// The way, step by step.
     pub explanation: Explanation<QueueRef>,
-    /// What routing this message costs now, nanoseconds on average.
+    /// The cost of routing this message now, nanoseconds on average.
     pub route_ns: u64,
     /// Of the first queues it goes to, [`QUEUES_ASKED_MAX`] at most, those that would not take it now.
     pub turned_away: Vec<(QueueRef, TurnedAway)>,
@@ -149,7 +149,7 @@ impl Broker {
     }
 }
 
-/// What becomes of a reply to that address, if it is one.
+/// The fate of a reply to that address, if it is one.
 fn reply_address(vhost: &Vhost, key: &[u8]) -> Option<ReplyAddress> {
     is_reply_address(key).then(|| match vhost.replies.get(key) {
         Some(_) => ReplyAddress::Waits,

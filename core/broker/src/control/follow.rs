@@ -189,7 +189,7 @@ impl Inner {
         Some(seen)
     }
 
-    /// What a delayed exchange keeps its messages in: a queue that nobody finds by name.
+    /// Opens the store of a delayed exchange: a queue that nobody finds by name.
     fn open_store(
         &self,
         vhost: &Arc<Vhost>,
@@ -267,7 +267,7 @@ impl Inner {
         Some(queue)
     }
 
-    /// What a queue goes by under these policies.
+    /// The settings of a queue under these policies.
     pub(super) fn terms(&self, record: &QueueRecord, policies: AppliedPolicies) -> Terms {
         let arguments = record.arguments.as_table();
         let mut config =

@@ -1,4 +1,4 @@
-//! What an operator may do to a queue: no permissions, no exclusive owners. Refuses to know who the operator is.
+//! Operations of an operator on a queue: no permissions, no exclusive owners. Refuses to know the operator.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Queue {
         call
     }
 
-    /// What waits in the store of a delayed exchange, soonest first, at most `count_max`.
+    /// Messages that wait in the store of a delayed exchange, soonest first, at most `count_max`.
     pub fn scheduled(self: &Arc<Self>, count_max: usize) -> Call<Vec<Scheduled>> {
         let (reply, call) = Call::pair();
         self.submit(Event::Scheduled(count_max, reply));

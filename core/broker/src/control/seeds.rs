@@ -1,4 +1,4 @@
-//! What every new vhost starts with: users, limits and operator policies by the vhost's name. Refuses to know who makes vhosts,
+//! Objects that every new vhost starts with: users, limits and operator policies by the vhost's name. Refuses to know makers of vhosts,
 //! and touches none that exists.
 
 use metadata::{
@@ -8,7 +8,7 @@ use stdx::Secret;
 
 use crate::policies::Pattern;
 
-/// What new vhosts start with.
+/// The objects that new vhosts start with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VhostSeeds {
     /// Users with permissions; those of all entries that match.

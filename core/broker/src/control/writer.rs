@@ -21,7 +21,7 @@ const FACTS: u8 = 1;
 pub(crate) struct Writer {
     pub(crate) state: State,
     log: Log,
-    /// What of the log the message log must find on the disk before it holds messages.
+    /// The part of the log that the message log must find on the disk before it holds messages.
     names: Arc<Names>,
     disk: Arc<dyn Disk>,
     dir: PathBuf,

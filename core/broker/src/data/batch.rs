@@ -1,4 +1,4 @@
-//! What one read of a connection publishes: one arena, handed to each queue by reference.
+//! Messages that one read of a connection publishes: one arena, handed to each queue by reference.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -18,7 +18,7 @@ pub(crate) struct Piece {
     bytes: u32,
 }
 
-/// What messages of a batch that follow each other, and go to the same queues, have in common: all but their bodies.
+/// The common part of messages of a batch that follow each other, and go to the same queues: all but their bodies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     exchange: Piece,
@@ -37,7 +37,7 @@ pub(crate) struct Head {
     first: u32,
 }
 
-/// What one message of a batch has for itself.
+/// The part that one message of a batch has for itself.
 #[derive(Clone, Copy, Debug)]
 struct Body {
     piece: Piece,
@@ -158,7 +158,7 @@ impl Batch {
             return None;
         }
         let body = self.whole.lock().take()?;
-        // Whoever else has it only looks at it.
+        // Other holders only look at it.
         Some(Arc::try_unwrap(body).unwrap_or_else(|seen| seen.to_vec().into()))
     }
 
@@ -250,7 +250,7 @@ impl Batch {
             && is_same(self.piece(head.exchange), message.exchange)
     }
 
-    /// What the newest message has in common with others.
+    /// The part that the newest message has in common with others.
     pub(crate) fn newest(&self) -> Option<&Head> {
         self.heads.last()
     }
@@ -417,7 +417,7 @@ impl<'a> IncomingMessages<'a> for Unshared<'a> {
     }
 }
 
-/// What names a handover to a queue of several nodes: a node that gets no answer hands over again, and the queue takes it once.
+/// The name of a handover to a queue of several nodes: a node that gets no answer hands over again, and the queue takes it once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HandoverId {
     /// The node of the publishers.
@@ -445,7 +445,7 @@ struct Group {
     last: u64,
 }
 
-/// Whose messages a batch holds.
+/// The publisher of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sender {
     /// Channels: each hears of each of its messages.
@@ -551,7 +551,7 @@ impl BatchConfirms {
         self.position.load(Ordering::Relaxed)
     }
 
-    /// What was logged will never be durable: tells the channels that nobody answers for these messages.
+    /// The logged messages will never be durable: tells the channels that nobody answers for them.
     pub(crate) fn fail(&self) {
         for group in &self.groups {
             let rejected = (group.first..=group.last).collect();

@@ -18,7 +18,7 @@ pub trait ConsumerSink: Send + Sync {
         self.deliver(token, std::slice::from_ref(delivery))
     }
 
-    /// What becomes of the credit of a consumer that is served by it; follows its deliveries.
+    /// Tells the fate of the credit of a consumer that is served by it; follows its deliveries.
     fn credit_news(&self, _token: u32, _news: CreditNews) {}
 
     /// The queue cancels the consumer because it is deleted (B119).
@@ -30,7 +30,7 @@ pub trait ConsumerSink: Send + Sync {
     }
 }
 
-/// What keeps a session from taking deliveries for a consumer.
+/// The reason why a session does not take deliveries for a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionHold {
     /// Nothing.

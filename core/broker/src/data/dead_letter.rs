@@ -86,7 +86,7 @@ impl ConfirmSink for Delivered {
 /// Sends dead letters of one queue; it is told with [`Event::LettersTaken`] when those it waits for are safe.
 pub(crate) fn send(queue: &Arc<Queue>, letters: &[DeadLetter]) {
     letters.iter().for_each(|letter| queue.services().counters.count_letter(letter.reason));
-    // What left in an earlier life is in the queue again, and leaves again.
+    // A message that left in an earlier life is in the queue again, and leaves again.
     let life = letters.last().map(|letter| letter.life).unwrap_or_default();
     let of_life = letters.iter().filter(|letter| letter.life == life);
     let removals: Vec<SettledRun> = of_life.filter_map(|letter| letter.removal).collect();
@@ -142,7 +142,7 @@ fn hand_over(queue: &Queue, letters: &[DeadLetter], confirms: Option<&Arc<BatchC
     outgoing.send();
 }
 
-/// What letters have in common that differ in their bodies only: the rule among those that die together.
+/// The common part of letters that differ in their bodies only: the rule among letters that die together.
 struct Head<'a> {
     /// The first of them.
     of: &'a DeadLetter,
@@ -174,7 +174,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// Those it is routed with.
+    /// The keys that the letters are routed with.
     fn keys(&self) -> SmallVec<[&[u8]; 4]> {
         match self.keys {
             Keys::Kept => History::new(self.of.annotations()).keys(self.key, &self.copies),

@@ -2,8 +2,8 @@
 //!
 //! A delayed exchange has a store, a queue that nobody finds by name. A message that is to wait goes there as it would go to any
 //! queue: its confirm waits for the disk, and `mandatory` finds it routed (README of the plugin, "Limitations": the flag is not
-//! supported). What is due leaves the store the way dead letters leave a queue, and its removal is logged when it is safe in the
-//! queues it went to: a crash in between delivers it again rather than not at all.
+//! supported). A due message leaves the store the way dead letters leave a queue, and its removal is logged when it is safe in the queues
+//! it went to: a crash in between delivers it again rather than not at all.
 
 use std::sync::Arc;
 

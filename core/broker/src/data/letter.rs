@@ -56,7 +56,7 @@ impl DeadLetter {
         &self.bytes[self.ends[1] as usize..self.ends[2] as usize]
     }
 
-    /// What the broker kept beside it, see [`History`].
+    /// The annotations that the broker kept beside it, see [`History`].
     pub(super) fn annotations(&self) -> &[u8] {
         &self.bytes[self.ends[2] as usize..self.ends[3] as usize]
     }

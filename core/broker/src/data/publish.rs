@@ -30,7 +30,7 @@ use crate::stats::{MessageSizes, PublishCounters, Sizes, Stray};
 /// Bytes of publishes gathered before they are handed over without waiting for the end of the read.
 const BATCH_BYTES_MAX: usize = 512 * 1024;
 
-/// What a queue writes of a message beside its body, bytes, about.
+/// Bytes that a queue writes of a message beside its body, about.
 const RECORD_BYTES: usize = 128;
 
 /// Where the disk is nearly full, of what may wait to be written one hand-over has at most: 1 / this.
@@ -52,7 +52,7 @@ pub struct Incoming<'a> {
     pub mandatory: bool,
 }
 
-/// What became of a publish's routing.
+/// The outcome of a publish's routing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routed {
     /// At least one queue (or an alternate exchange's queue, or a reply consumer) gets it.
@@ -61,7 +61,7 @@ pub enum Routed {
     No,
 }
 
-/// What the broker keeps per channel for publishing: caches of exchanges and permissions, confirm state.
+/// The state that the broker keeps per channel for publishing: caches of exchanges and permissions, confirm state.
 #[derive(Default)]
 pub struct PublishChannel {
     confirms: Option<Arc<dyn ConfirmSink>>,
@@ -89,7 +89,7 @@ impl PublishChannel {
         self.confirms = Some(sink);
     }
 
-    /// What was published on the channel, for listings.
+    /// The counts of messages that were published on the channel, for listings.
     pub fn counters(&self) -> Arc<PublishCounters> {
         self.counters.clone()
     }
@@ -179,7 +179,7 @@ impl Run {
     }
 }
 
-/// What was found out about a message before it is routed.
+/// The facts about a message before it is routed.
 struct Inspected {
     /// Its properties, if they are not those that came.
     rewritten: Option<Vec<u8>>,
@@ -244,7 +244,7 @@ impl Publisher {
         self.flush();
     }
 
-    /// What [`Self::publish`] checks before it routes, of a message that is published later.
+    /// Makes the checks that [`Self::publish`] makes before it routes, of a message that is published later.
     ///
     /// # Errors
     /// As it would be refused now.
@@ -298,7 +298,7 @@ impl Publisher {
         self.check_written(bytes, "a transaction")
     }
 
-    /// What so many queues write of a message, bytes.
+    /// Bytes that so many queues write of a message.
     fn written_bytes(&self, body_bytes: usize, queues: usize) -> u64 {
         let is_shared = self.broker.services().bodies.shares(body_bytes, queues);
         let bodies = if is_shared { 1 } else { queues };
@@ -677,7 +677,7 @@ impl Drop for Publisher {
     }
 }
 
-/// What goes along with a message.
+/// The parts that go along with a message.
 struct Extras<'a> {
     facts: Facts,
     annotations: &'a [u8],

@@ -1,6 +1,6 @@
-//! What exchanges of type `x-recent-history` remember: their latest messages, for queues that are bound later.
+//! Memory of exchanges of type `x-recent-history`: their latest messages, for queues that are bound later.
 //!
-//! What is kept of it over restarts is bytes here and a file elsewhere. Refuses to know how messages are routed.
+//! The form that is kept over restarts is bytes here and a file elsewhere. Refuses to know how messages are routed.
 //!
 //! ```text
 //!  encoded, per message, oldest first   exchange | routing key | properties | body | annotations     each: length u32, bytes
@@ -116,7 +116,7 @@ impl RecentMessages {
         }
     }
 
-    /// What is kept, oldest first, with the number of changes.
+    /// The kept messages, oldest first, with the number of changes.
     fn copy(&self) -> (u64, Vec<Arc<Kept>>) {
         let memory = self.kept.lock();
         (memory.changes, memory.messages.iter().cloned().collect())

@@ -41,7 +41,7 @@ impl From<BadCopies> for Refused {
     }
 }
 
-/// What a channel remembers: the latest exchange, and where its keys lead. Routes are remembered while they depend on nothing but
+/// The memory of a channel: the latest exchange, and where its keys lead. Routes are remembered while they depend on nothing but
 /// the key and the exchange's own table, and are forgotten with that table: what others declare and bind elsewhere changes nothing.
 #[derive(Default)]
 pub(crate) struct ChannelRoutes {
@@ -76,7 +76,7 @@ struct Remembered {
 }
 
 impl Remembered {
-    /// Whether it is where the key leads now. What a table says stands as long as the table does; of the default exchange, which has
+    /// Whether it is where the key leads now. The answer of a table stands as long as the table does; of the default exchange, which has
     /// none: when nothing has changed since, or the queue of that name is still there.
     #[inline]
     fn stands(&self, exchange: &Exchange<QueueRef>, generation: u64) -> bool {
@@ -333,8 +333,8 @@ pub(crate) fn requester_elsewhere(vhost: &Vhost, address: &[u8]) -> Option<Arc<R
     Some(Arc::new(ReplyConsumer::Elsewhere(requester)))
 }
 
-/// Who gets a message with these keys at the default exchange, as a direct reply: each once. Addresses of requesters
-/// that are gone lead to nobody, and what is lost there is not unroutable (B155).
+/// The requesters that get a message with these keys at the default exchange, as a direct reply: each once. Addresses of requesters that
+/// are gone lead to nobody, and a reply that is lost there is not unroutable (B155).
 pub(crate) fn reply_consumers(vhost: &Vhost, keys: &[&[u8]]) -> Replies {
     let mut replies = Replies::new();
     for (at, key) in keys.iter().enumerate().filter(|(_, key)| is_reply_address(key)) {

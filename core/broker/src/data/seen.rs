@@ -1,4 +1,4 @@
-//! What an exchange of type `x-message-deduplication` remembers: values of the header `x-deduplication-header`, each for a time,
+//! Memory of an exchange of type `x-message-deduplication`: values of the header `x-deduplication-header`, each for a time,
 //! at most as many as its `x-cache-size` says and [`VALUE_COUNT_MAX`]. Refuses to know where that is kept over restarts.
 
 use std::collections::{HashMap, VecDeque};

@@ -5,7 +5,7 @@ use std::ops::Range;
 use commitlog::Afterlife;
 use queues::LogRange;
 
-/// Which bytes of which files queues need, at one moment. What was needed before may be needed again after a crash until everything
+/// The bytes of the files that queues need, at one moment. Bytes that were needed before may be needed again after a crash until everything
 /// that had been appended at that moment is durable.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {

@@ -114,13 +114,13 @@ struct FromLog {
     services: Weak<Services>,
     queue: QueueId,
     block: LoggedBlock,
-    /// What it is wanted without, as it is written to a segment; as it is in memory when it is only read.
+    /// The holes to leave out, as it is written to a segment; as it is in memory when it is only read.
     holes: Option<Holes>,
 }
 
 impl BlockSource for FromLog {
     fn read_bytes(&self) -> u64 {
-        // What others have between its records is passed over.
+        // Records of others between its own are passed over.
         u64::from(self.block.range.bytes.min(self.block.own_bytes.saturating_mul(2)))
     }
 
@@ -128,7 +128,7 @@ impl BlockSource for FromLog {
         let closed = SegmentError::Log(LogError::Closed);
         let services = self.services.upgrade().ok_or(closed)?;
         let LogRange { position, bytes } = self.block.range;
-        // Who has the rest of a range that several queues have reads it, too.
+        // A queue that has the rest of a range that several queues have reads it, too.
         let own_bytes = u64::from(self.block.own_bytes);
         let is_alone = u64::from(bytes) <= own_bytes + own_bytes / OTHERS_PART;
         let caching = if is_alone { Caching::Pass } else { Caching::Keep };

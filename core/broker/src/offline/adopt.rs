@@ -23,13 +23,13 @@ pub(super) struct Known {
     pub(super) state: State,
     /// All identifiers below: what the snapshot does not have of them was deleted.
     below: u64,
-    /// Those that facts after it gave out.
+    /// Identifiers that facts after it gave out.
     declared: HashSet<u64>,
     pub(super) completeness: Completeness,
 }
 
 impl Known {
-    /// What a snapshot says that was taken at this position, or an empty state.
+    /// The state of a snapshot that was taken at this position, or an empty state.
     pub(super) fn from_snapshot(state: State, position: u64) -> Known {
         let completeness = Completeness::from(position);
         Known { below: state.durable_ids_end(), state, declared: HashSet::new(), completeness }

@@ -16,7 +16,7 @@ struct WholeBodies<'a> {
     bodies: &'a BodiesFound,
     reader: Reader<'a>,
     readable: Readable<'a>,
-    /// Those that were looked at.
+    /// The bodies that were looked at.
     known: HashMap<u64, Presence>,
 }
 

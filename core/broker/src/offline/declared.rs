@@ -1,5 +1,4 @@
-//! What a report says of declarations that cannot be read: of which queues and vhosts it is not known what became of them. Knows nothing of
-//! messages.
+//! Part of a report on declarations that cannot be read: the queues and vhosts whose fate is not known. Knows nothing of messages.
 
 use std::collections::HashSet;
 
@@ -9,13 +8,13 @@ use stdx::QueueId;
 use super::adopt::{Adopted, id_of};
 use super::survey::{QueueSurvey, Survey, lossy};
 
-/// What is known of how a queue was declared, and of what became of it.
+/// The knowledge of how a queue was declared, and of its fate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Declaration {
     /// All.
     #[default]
     Known,
-    /// How it was declared. What came later cannot all be read: it may have been deleted, or bound otherwise.
+    /// How it was declared. Later facts cannot all be read: it may have been deleted, or bound otherwise.
     Outdated,
     /// Nothing: there are messages with its number.
     Lost,
@@ -64,7 +63,7 @@ impl Completeness {
         self.end = self.end.max(position);
     }
 
-    /// What comes next cannot be read.
+    /// The next facts cannot be read.
     pub(super) fn lacks(&mut self) {
         self.lacks_some = true;
         self.ids.clear();

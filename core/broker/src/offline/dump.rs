@@ -12,7 +12,7 @@ use queues::RecordKind;
 use super::survey::{OfflineError, lossy};
 use crate::bodies::{BODY, PLACES, STREAM, each_place, read_body};
 
-/// What a kind of records is called; `log` is `meta` or `log`.
+/// The name of a kind of records; `log` is `meta` or `log`.
 pub fn kind_name(log: &str, kind: u8) -> &'static str {
     match (log, RecordKind::from_code(kind), kind) {
         ("meta", _, _) => "records of facts",
@@ -189,7 +189,7 @@ fn fact(fact: &Fact) -> String {
     }
 }
 
-/// What a record says of which messages.
+/// The content of a record, with its messages.
 fn content(record: &Record<'_>) -> String {
     match RecordKind::from_code(record.kind) {
         Some(kind) if kind.is_enqueue() => {

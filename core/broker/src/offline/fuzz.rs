@@ -294,7 +294,7 @@ pub(super) fn salvaged(folder: &Path) -> (Survey, Held) {
     (salvaged.survey, held)
 }
 
-/// What is done to a file.
+/// The damage that is done to a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Harm {
     Flip,

@@ -15,7 +15,7 @@ use crate::bodies::{BODY, PLACES, STREAM};
 /// Bytes that a message takes in a record at least (`docs/formats/queue-records.md`): one that is like that before it has only its length.
 pub(super) const MESSAGE_BYTES_MIN: u64 = 4;
 
-/// What is known of one log, fed with its good records in order.
+/// The knowledge of one log, fed with its good records in order.
 #[derive(Debug, Default)]
 pub(super) struct Gaps {
     /// Where the log begins.
@@ -32,15 +32,15 @@ pub(super) struct Gaps {
     has_hidden_bodies: bool,
     /// The next place holds none, if it ends here.
     bodiless_end: u64,
-    /// What cannot be read next seems to bring this queue messages, if it ends here.
+    /// The next unreadable place seems to bring this queue messages, if it ends here.
     enqueue_end: Option<(u64, u64)>,
     /// Queues whose messages are among what cannot be read.
     unread: HashSet<u64>,
-    /// What follows the last good record.
+    /// The bytes that follow the last good record.
     tail: Option<Tail>,
     /// Streams of good records.
     told: HashSet<u64>,
-    /// Those of good state records.
+    /// Streams of good state records.
     stated: HashSet<u64>,
     /// Bytes of them.
     bytes: u64,
@@ -64,7 +64,7 @@ struct QueueGaps {
     seen: HashMap<u8, (u64, u64)>,
     /// Sequence numbers of which no record could be read.
     missing: Vec<Range<u64>>,
-    /// Those among them that were settled later.
+    /// The missing numbers that were settled later.
     settled: u64,
 }
 
@@ -103,7 +103,7 @@ impl Gaps {
         }
     }
 
-    /// What cannot be read next seems to be this record.
+    /// The next unreadable place seems to be this record.
     pub(super) fn alleged(&mut self, record: &Record<'_>) {
         if record.stream != STREAM && RecordKind::from_code(record.kind).is_some() {
             self.bodiless_end = record.position.0;
@@ -242,7 +242,7 @@ impl Gaps {
         (self.bytes + self.unmeasured_bytes_max) / MESSAGE_BYTES_MIN
     }
 
-    /// What the queue may have lost of which nothing that follows tells.
+    /// The messages that the queue may have lost and of which nothing that follows tells.
     pub(super) fn untold_loss(&self, id: u64, has_levels: bool) -> Option<UntoldLoss> {
         if !self.is_open(id, has_levels) {
             return None;

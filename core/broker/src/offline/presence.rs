@@ -74,12 +74,12 @@ impl LostFrom {
     }
 }
 
-/// What queues need.
+/// The files that queues need.
 #[derive(Default)]
 pub(super) struct Needed {
     /// Segment files that are there and needed.
     pub(super) segments: u64,
-    /// What is lost of each queue with shared bodies.
+    /// The losses of each queue with shared bodies.
     pub(super) losses: HashMap<u64, Losses>,
 }
 

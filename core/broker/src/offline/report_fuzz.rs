@@ -1,4 +1,4 @@
-//! What a salvage reports, compared with what is there: folders of queues with fanouts whose messages were settled now and then, damaged at
+//! Reports of a salvage, compared with the folder: folders of queues with fanouts whose messages were settled now and then, damaged at
 //! one place anywhere, the metadata included. The report never tells of a message as lost that is there, and is never silent about one that is not.
 
 use std::collections::{BTreeSet, HashMap};
@@ -76,7 +76,7 @@ fn base(seed: u64) -> Base {
     Base { folder, ids, sent, live }
 }
 
-/// What is wrong with what is told of one queue, which had this name. With a log that `is_shorter` than it was, and does not show it, nothing can be told.
+/// The errors of the report on one queue, which had this name. With a log that `is_shorter` than it was, and does not show it, nothing can be told.
 fn judge(
     (name, queue): (&str, &QueueSurvey),
     base: &Base,

@@ -15,10 +15,10 @@ use stdx::QueueId;
 use super::survey::{Depth, Offline, OfflineError, Reading, Survey, read_logged, remains};
 use crate::bodies::{BODY, STREAM, write_body};
 
-/// What was copied, and what could not be.
+/// The copied data, and the data that could not be copied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Salvaged {
-    /// What was found in the old directory: its problems are what is lost.
+    /// The findings in the old directory: its problems are the losses.
     pub survey: Survey,
     /// Messages in the new directory.
     pub messages: u64,
@@ -32,7 +32,7 @@ impl Offline {
     /// is changed here. Settlements that cannot be read are as if they had not been made: those messages come again.
     ///
     /// # Errors
-    /// [`OfflineError::TargetNotEmpty`]; what keeps files from being read or written at all. What was written until then stays.
+    /// [`OfflineError::TargetNotEmpty`]; errors that keep files from being read or written at all. Data that were written until then stay.
     pub fn salvage(&self, to: &Path) -> Result<Salvaged, OfflineError> {
         let io = |error| OfflineError::Io(to.to_owned(), error);
         std::fs::create_dir_all(to).map_err(io)?;

@@ -20,15 +20,15 @@ use super::survey::{LogFiles, Offline, OfflineError, Survey, read_logged, remain
 use crate::control::follow::Contents;
 use crate::queue_types::queue_config;
 
-/// What came back, by queue.
+/// The messages that came back, by queue.
 #[derive(Default)]
 pub(super) struct Returned {
     queues: BTreeMap<u64, ReturnedTo>,
-    /// Those of which only the end of the newest file can have had the state: a server that was killed leaves the like, and lost nothing.
+    /// Queues of which only the end of the newest file can have had the state: a server that was killed leaves the like, and lost nothing.
     by_end: HashSet<u64>,
 }
 
-/// What came back to one queue.
+/// The messages that came back to one queue.
 #[derive(Clone, Copy, Default)]
 struct ReturnedTo {
     /// From segments.

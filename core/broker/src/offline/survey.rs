@@ -110,7 +110,7 @@ pub struct QueueSurvey {
     pub name: String,
     /// Its number: the stream of its records and segments.
     pub id: u64,
-    /// What is known of it beside its messages.
+    /// The knowledge of it beside its messages.
     pub declaration: Declaration,
     /// Messages that can be read.
     pub messages: u64,
@@ -124,23 +124,23 @@ pub struct QueueSurvey {
     pub doubtful_messages: u64,
     /// Where the lost or doubtful ones were.
     pub lost_from: LostFrom,
-    /// Those of which nothing is left, neither file nor record, and which may have been settled the same way: that is what is left when all is
-    /// settled.
+    /// Lost messages of which nothing is left, neither file nor record, and which may have been settled the same way: a queue whose messages
+    /// are all settled looks like that.
     pub gone_messages: u64,
     /// Messages at most that were in records of the log that cannot be read and were not found elsewhere, as far as later records of the
     /// queue tell: transient ones are among them.
     pub unread_messages_max: u64,
-    /// What it may have lost beside those.
+    /// The losses that it may have beside those.
     pub untold_loss: Option<UntoldLoss>,
-    /// Those among the messages that blocks in segments hold of which no record tells: some may have been settled.
+    /// Messages in blocks in segments of which no record tells: some may have been settled.
     pub returned_messages: u64,
-    /// Those among these that have the bytes of another message that is there: they may be there twice.
+    /// Returned messages that have the bytes of another message that is there: they may be there twice.
     pub returned_twins: u64,
     /// Messages in such blocks that were left out because one with the same bytes is there.
     pub left_out_messages: u64,
 }
 
-/// What is wrong, in words.
+/// The problems, in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems {
     /// The first thousand.
@@ -160,7 +160,7 @@ impl Problems {
     }
 }
 
-/// What is in a data directory.
+/// The content of a data directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// The files of both logs, metadata first, oldest first; kept ones last, without their records unless blocks are read.
@@ -173,13 +173,13 @@ pub struct Survey {
     pub segments: u64,
     /// ... and those among them that no queue needs; the next start deletes them.
     pub segments_unneeded: u64,
-    /// Those of them that may be needed: what would say so may be in what cannot be read of the log.
+    /// Segments that may be needed: the record that would say so may be in an unreadable part of the log.
     pub(super) segments_doubtful: u64,
     /// Records of queues that were deleted.
     pub stray_records: u64,
-    /// What is wrong.
+    /// The problems.
     pub problems: Problems,
-    /// What need not be wrong, in words: a server that was killed leaves the like.
+    /// Findings that need not be problems, in words: a server that was killed leaves the like.
     pub notes: Vec<String>,
 }
 
@@ -237,10 +237,10 @@ impl Offline {
         Ok(Offline { dir: dir.to_owned(), disk: RealDisk, _lock: lock })
     }
 
-    /// What is in it. Holds in memory what a server would hold after its start.
+    /// The content of the directory. Holds in memory what a server would hold after its start.
     ///
     /// # Errors
-    /// Only what keeps files from being read at all; damage is a problem of the survey.
+    /// Only errors that keep files from being read at all; damage is a problem of the survey.
     pub fn survey(&self, depth: Depth) -> Result<Survey, OfflineError> {
         Ok(self.read(depth)?.survey)
     }
@@ -435,7 +435,7 @@ impl Offline {
             })?;
         }
         if ends_mended {
-            // What damaged it may have taken away all that followed.
+            // The damage may have taken away all that followed.
             show(Shown::End(None));
         }
         let held = read_manifest(&self.disk, &self.dir.join(log)).ok().flatten();
@@ -587,7 +587,7 @@ pub(super) fn read_logged(log: &ClosedLog, id: u64, block: &LoggedBlock) -> Resu
     assemble(log.read_stream(id, Position(block.range.position), block.range.bytes)?, id, block)
 }
 
-/// What is left of a block in the log of which something cannot be read.
+/// The rest of a block in the log of which something cannot be read.
 pub(super) fn remains(log: &ClosedLog, id: u64, block: &LoggedBlock) -> Option<Remains> {
     let read = log.read_remains(id, Position(block.range.position), block.range.bytes).ok()?;
     assemble_remains(read, id, block)

@@ -1,4 +1,4 @@
-//! What a report says of the places in the logs that cannot be read: how many messages were in them, and what is known of their ends. Knows
+//! Part of a report on the places in the logs that cannot be read: how many messages were in them, and what is known of their ends. Knows
 //! nothing of how they were found.
 
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ impl Numbers {
         )
     }
 
-    /// Those that are left for messages of which nothing is known. What may be there twice counts once.
+    /// The places that are left for messages of which nothing is known. A message that may be there twice counts once.
     fn left(&self, queue: &QueueSurvey) -> u64 {
         let QueueSurvey { messages, returned_twins, lost_messages, doubtful_messages, gone_messages, .. } =
             queue;
@@ -87,7 +87,7 @@ pub(super) fn tell_ends(gaps: &Gaps, survey: &mut Survey) {
     survey.notes = unfinished.map(|file| end(file, of)).collect();
 }
 
-/// What is known of the end of a file that cannot be read; it seems to be messages `of` a queue.
+/// The knowledge of the end of a file that cannot be read; it seems to be messages `of` a queue.
 fn end(file: &FileSurvey, of: Option<&QueueSurvey>) -> String {
     let FileSurvey { log, path, bytes, unfinished_bytes, may_be_cut, .. } = file;
     let what = match (*log, of) {

@@ -15,7 +15,7 @@ use super::patience::{Excess, PatientPattern};
 pub struct RuntimePolicy {
     /// Its name.
     pub name: Box<str>,
-    /// What it sets.
+    /// The settings of the policy.
     pub definition: PolicyDefinition,
     priority: i64,
     apply_to: ApplyTo,
@@ -90,13 +90,13 @@ pub struct VhostPolicies {
 }
 
 impl VhostPolicies {
-    /// Those that the metadata have.
+    /// The policies that the metadata have.
     #[must_use]
     pub fn of(vhost: &metadata::Vhost) -> VhostPolicies {
         VhostPolicies::default().then(vhost)
     }
 
-    /// Those that the metadata have now. Patterns that are as before stay what they are: compiled, or given up.
+    /// The policies that the metadata have now. Patterns that are as before stay as they are: compiled, or given up.
     #[must_use]
     pub fn then(&self, vhost: &metadata::Vhost) -> VhostPolicies {
         let sorted = |kind| {
@@ -154,14 +154,14 @@ impl VhostPolicies {
         self.of_users.iter().filter(|policy| matches(policy)).map(|policy| &*policy.name).collect()
     }
 
-    /// What applies to a queue.
+    /// The settings that apply to a queue.
     #[must_use]
     pub fn of_queue(&self, name: &[u8], queue_type: QueueType) -> AppliedPolicies {
         let first = |policies: &Ranked| policies.first(name, |policy| policy.is_for_queue(name, queue_type));
         AppliedPolicies { of_users: first(&self.of_users), of_operators: first(&self.of_operators) }
     }
 
-    /// What applies to an exchange: there is nothing that operators could set for one.
+    /// The settings that apply to an exchange: there is nothing that operators could set for one.
     #[must_use]
     pub fn of_exchange(&self, name: &[u8]) -> AppliedPolicies {
         let of_users = self.of_users.first(name, |policy| policy.is_for_exchange(name));

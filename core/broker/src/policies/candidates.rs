@@ -18,7 +18,7 @@ pub(super) struct Candidates {
     finder: Option<AhoCorasick>,
     /// Which patterns need it, or one of its alternatives; ascending.
     by_needle: Vec<Vec<u32>>,
-    /// Those of which nothing is known; ascending.
+    /// Policies of which nothing is known; ascending.
     always: Vec<u32>,
 }
 

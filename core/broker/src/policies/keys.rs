@@ -3,7 +3,7 @@
 
 use metadata::{PolicyValue, QueueType};
 
-/// What comes of a setting that a policy and an operator policy both have.
+/// The way to merge a setting that a policy and an operator policy both have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merge {
     /// Operators cannot set it.
@@ -21,11 +21,11 @@ pub enum Merge {
 pub struct PolicyKey {
     /// Its name.
     pub name: &'static str,
-    /// What an invalid value is not, behind `is not a valid`.
+    /// The words for an invalid value, behind `is not a valid`.
     pub words: &'static str,
     /// Whether a value is valid.
     pub is_valid: fn(&PolicyValue) -> bool,
-    /// What comes of two.
+    /// The way to merge two values.
     pub merge: Merge,
     /// Types of queues to which a policy with it does not apply: one with a setting that they do not know is passed over as if its
     /// pattern did not match.

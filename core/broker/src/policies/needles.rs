@@ -1,4 +1,4 @@
-//! What a name must have in it somewhere for a pattern to match: so that of thousands of policies only a few are tried with each of
+//! Texts that a name must have in it somewhere for a pattern to match: so that of thousands of policies only a few are tried with each of
 //! hundreds of thousands of names. Says less rather than too much. Refuses to know policies.
 
 use regex_syntax::hir::literal::{ExtractKind, Extractor, Seq};
@@ -37,7 +37,7 @@ fn shortest(needles: &[Box<[u8]>]) -> usize {
     needles.iter().map(|needle| needle.len()).min().unwrap_or(0)
 }
 
-/// What every match of it begins or ends with; nothing when that may be anything.
+/// The texts that every match of it begins or ends with; nothing when that may be anything.
 fn extracted(kind: ExtractKind, hir: &Hir) -> Vec<Box<[u8]>> {
     let mut extractor = Extractor::new();
     extractor.kind(kind).limit_literal_len(NEEDLE_BYTES_MAX).limit_total(ALTERNATIVES_MAX);

@@ -1,10 +1,10 @@
 //! How much time the patterns of a vhost's policies may take. RabbitMQ's library of expressions counts steps; ours does for some
 //! expressions only, so what is bounded here is time. Refuses to know what is matched.
 //!
-//! A match may take 50 us on the average, which is fifty times what usual ones take. What slow ones take beyond that is added up, for
-//! each pattern and for the vhost; beyond two seconds of the vhost the pattern that is slow then is given up: it matches nothing until
-//! its policy is changed, or until the next start, which gives it up as soon. So nobody who may set policies can make declarations,
-//! other policies or the start wait for longer.
+//! A match may take 50 us on the average, which is fifty times the usual. Time beyond that is added up, for each pattern and for the vhost;
+//! beyond two seconds of the vhost the pattern that is slow then is given up: it matches nothing until its policy is changed, or until the
+//! next start, which gives it up as soon. So nobody who may set policies can make declarations, other policies or the start wait for
+//! longer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 use super::needles::needles;
 use super::pattern::Pattern;
 
-/// What a match may take on the average.
+/// The time that a match may take on the average.
 const MATCH_NS: u64 = 50_000;
 
-/// What counts of a single match: whatever takes longer did not run all the while.
+/// The most that counts of a single match: a match that takes longer did not run all the while.
 const COUNTED_NS_MAX: u64 = 50_000_000;
 
-/// What slow matches of a vhost may take together.
+/// The time that slow matches of a vhost may take together.
 const OF_VHOST_NS_MAX: u64 = 2_000_000_000;
 
-/// What those of a pattern must have taken before it can be given up: one of them that was interrupted is not enough.
+/// The time that slow matches of a pattern must have taken before it can be given up: one interrupted match is not enough.
 const OF_PATTERN_NS_MIN: u64 = 120_000_000;
 
-/// What those of a pattern may take that is tried before it is set.
+/// The time that the matches of a pattern may take when it is tried before it is set.
 const TRIAL_NS_MAX: u64 = 200_000_000;
 
 /// Time that slow matches took beyond what they may take.
@@ -38,7 +38,7 @@ impl Excess {
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).min(COUNTED_NS_MAX);
         let with = |excess: u64| (excess + took).saturating_sub(MATCH_NS);
         let now = self.0.load(Ordering::Relaxed);
-        // What others add meanwhile may be lost; a slow pattern has many matches.
+        // Time that others add meanwhile may be lost; a slow pattern has many matches.
         self.0.store(with(now), Ordering::Relaxed);
         with(now)
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::perl::{Translation, translated};
 
-/// What a pattern may be, and take.
+/// Bounds of a pattern: its form, and the time that it may take.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     /// Its length, bytes.
@@ -44,7 +44,7 @@ pub(crate) enum Pattern {
     Everything,
     /// Matched in time that grows with the name only.
     Plain(Box<regex::bytes::Regex>),
-    /// With look-around or back references. What takes too many steps to decide does not match.
+    /// With look-around or back references. A name that takes too many steps to decide does not match.
     Fancy(Box<fancy_regex::Regex>),
     /// Not a valid expression: matches nothing.
     Broken,
@@ -69,7 +69,7 @@ impl Pattern {
     }
 
     /// # Errors
-    /// What is wrong with the expression.
+    /// The fault of the expression.
     fn compiled(text: &str, bounds: Bounds) -> Result<Pattern, PatternProblem> {
         if text.len() > bounds.text_bytes {
             let text = "regular expression is too large".into();
@@ -108,7 +108,7 @@ impl Pattern {
     }
 }
 
-/// A search for names by a pattern: a policy's, but letters are the same in either case. What all of it costs has a bound.
+/// A search for names by a pattern: a policy's, but letters are the same in either case. The whole search has a bound.
 #[derive(Debug)]
 pub struct NameSearch {
     pattern: Pattern,
@@ -120,7 +120,7 @@ pub struct NameSearch {
 pub struct TooManySteps;
 
 impl NameSearch {
-    /// Through so many names, which begins now; a pattern has at most 4096 bytes. What is no valid expression matches nothing.
+    /// Through so many names, which begins now; a pattern has at most 4096 bytes. An invalid expression matches nothing.
     #[must_use]
     pub fn of_any_case(text: &str, name_count: usize) -> Self {
         let each = SEARCH_BACKTRACKS_MAX / name_count.max(1);
@@ -157,14 +157,14 @@ fn fancy(text: &str, bounds: Bounds) -> Result<fancy_regex::Regex, fancy_regex::
 /// Why a pattern is none, with RabbitMQ's words where its library and ours see the same mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternProblem {
-    /// What is wrong.
+    /// The fault, in words.
     pub text: String,
     /// At which byte of the pattern it was noticed.
     pub position: usize,
 }
 
 impl PatternProblem {
-    /// What a pattern is beyond, that is right as such.
+    /// The bound that a pattern breaks that is right as such.
     fn of_engine(error: &fancy_regex::Error) -> Self {
         use fancy_regex::CompileError::{InnerError, PatternTooComplex, VariableLookBehindRequiresFeature};
         let text = match error {
@@ -179,13 +179,13 @@ impl PatternProblem {
     }
 }
 
-/// What is wrong with a policy's pattern; `None` when it can be used.
+/// The fault of a policy's pattern; `None` when it can be used.
 #[must_use]
 pub fn policy_pattern_problem(pattern: &str) -> Option<PatternProblem> {
     Pattern::compiled(pattern, OF_POLICIES).err()
 }
 
-/// What is wrong with a permission's pattern; `None` when it can be used.
+/// The fault of a permission's pattern; `None` when it can be used.
 #[must_use]
 pub fn permission_pattern_problem(pattern: &str) -> Option<PatternProblem> {
     Pattern::compiled(pattern, OF_PERMISSIONS).err()

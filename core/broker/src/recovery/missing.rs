@@ -1,4 +1,4 @@
-//! What is missing from a data directory, told before anything of it is changed. The log's manifest tells of files missing from
+//! Parts that are missing from a data directory, told before anything of it is changed. The log's manifest tells of files missing from
 //! one log; here are whole folders, and segments that queues refer to. Knows nothing of what is inside a record.
 
 use std::collections::HashMap;
@@ -79,7 +79,7 @@ fn has_snapshot(disk: &dyn Disk, dir: &Path) -> bool {
     disk.list(dir).is_ok_and(|names| names.iter().any(|name| name.ends_with(".snap")))
 }
 
-/// What of a queue cannot be read any more.
+/// The parts of a queue that cannot be read any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lost {
     pub(crate) messages: u64,

@@ -153,7 +153,7 @@ pub(crate) fn segment_files(dir: &Path) -> Vec<std::path::PathBuf> {
     files
 }
 
-/// What opening says after `damage`; it must say the same again, and leave all segments.
+/// The error of opening after `damage`; opening must give the same error again, and leave all segments.
 fn refusal(damage: impl Fn(&Path)) -> String {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
@@ -299,7 +299,7 @@ fn what_a_queue_left_whose_declaration_was_lost_is_not_found_in_the_next_one_dec
     broker.shutdown();
 }
 
-/// What a killed server leaves: nothing was closed. The queues `a` and `b`, and messages in `b`.
+/// The folder that a killed server leaves: nothing was closed. The queues `a` and `b`, and messages in `b`.
 pub(crate) fn killed(dir: &Path) -> Vec<QueueId> {
     let life = tempfile::tempdir().unwrap();
     let broker = open(life.path()).unwrap();

@@ -5,7 +5,7 @@
 pub(crate) enum Load {
     /// Anything may be brought.
     Light,
-    /// What can wait does, such as messages that are to become dead letters.
+    /// Work that can wait does, such as messages that are to become dead letters.
     Heavy,
     /// Publishers wait.
     Full,

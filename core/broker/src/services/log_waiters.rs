@@ -1,4 +1,4 @@
-//! Who waits for the message log: confirms for their position to become durable, publishers for room. Refuses to know queues.
+//! Waiters for the message log: confirms for their position to become durable, publishers for room. Refuses to know queues.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,7 +22,7 @@ const SLOW_SYNC_NS: u64 = 500_000_000;
 /// Lines about such syncs: five at once, then one in ten seconds.
 const SLOW_SYNC_PACE: Pace = Pace { lines_max: 5, line_ms: 10_000 };
 
-/// What waits for positions of the message log to become durable.
+/// The waiters for positions of the message log to become durable.
 pub(crate) struct LogWaiters {
     confirms: Mutex<BinaryHeap<Reverse<ByPosition>>>,
     /// Publishers that wait for the log or the segments to take more.

@@ -1,10 +1,10 @@
-//! Who does what need not be waited for.
+//! Threads that do work that nobody waits for.
 
-/// Who does what need not be waited for.
+/// The threads that do work that nobody waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Motion {
     /// Threads of the broker's own.
     Threads,
-    /// Whoever drives it, step by step.
+    /// The driver of the broker, step by step.
     Steps,
 }

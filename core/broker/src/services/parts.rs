@@ -1,4 +1,4 @@
-//! What services are made of, and how they begin: who answers for the log and the segments is connected to them here.
+//! Parts of the services, and how they begin: the objects that answer for the log and the segments are connected to them here.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock, Weak};
@@ -27,7 +27,7 @@ use crate::streams::Streams;
 /// Threads that read and write segments.
 const SEGMENT_THREADS: usize = 2;
 
-/// What was opened, and what others know already.
+/// The opened parts, and the facts that others know already.
 pub(crate) struct Parts {
     pub(crate) log: Log,
     pub(crate) segments: Arc<Segments>,

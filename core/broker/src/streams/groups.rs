@@ -1,7 +1,7 @@
 //! Groups of consumers of which one is active: by stream and name.
 //!
-//! Soft state of the node: a connection that ends leaves its groups in the same turn, and after a start all groups are made anew. Who is
-//! active steps down by its own word, so two are never active at once.
+//! Soft state of the node: a connection that ends leaves its groups in the same turn, and after a start all groups are made anew. An active
+//! consumer steps down by its own word, so two are never active at once.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Streams: queues that keep what was published in a log of their own, and hand it out to whoever reads, from wherever.
 //!
-//! A stream's queue is like any other: it is declared, routed to, consumed from, listed and deleted by the same ways. What it keeps is a
+//! A stream's queue is like any other: it is declared, routed to, consumed from, listed and deleted by the same ways. It keeps a
 //! [`StreamLog`] of `storage/streamlog`. Sessions of protocols that know streams use it directly, without the queue's cell: they append
 //! entries, read chunks as stored, and wait for commits ([`crate::Queue::stream_log`]). Consumers of AMQP 0-9-1 are served by the machine.
 //!

@@ -24,9 +24,9 @@ pub(crate) trait Owner: Send + Sync {
     fn failed(&self, error: &StreamError);
 }
 
-/// Whoever waits for a commit. Told once.
+/// A waiter for a commit. Told once.
 pub(crate) trait Committed: Send + Sync {
-    /// What it waits for is committed, or never will be.
+    /// The commit that it waits for is done, or never will be.
     fn committed(&self, is_lost: bool);
 }
 

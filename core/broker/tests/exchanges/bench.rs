@@ -15,7 +15,7 @@ use crate::model::{
     Binding, Declared, FIRST_UNIQUE, Goal, HISTORY, Inner, Kind, Sent, VALUE_TTL_MS, VALUES, name,
 };
 
-/// What is there between a start and a stop.
+/// The objects that live between a start and a stop.
 struct Life {
     broker: Broker,
     driver: Driver,

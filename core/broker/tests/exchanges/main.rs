@@ -135,7 +135,7 @@ impl History {
     fn bind(&mut self) {
         let source = self.below(EXCHANGES);
         let Some(kind) = self.model.exchange(source).map(|it| it.declared.kind) else { return };
-        // What is kept and held back then might be due when something else is.
+        // A message that is kept and held back then might be due when something else is.
         let times = if kind == Kind::History { 2 } else { 1 };
         let to_exchange = source >= CHOOSERS && self.chance(times, 4) && !self.model.keeps_delays(source);
         let to = match to_exchange {
@@ -144,7 +144,7 @@ impl History {
         };
         let is_there = match to {
             Goal::Queue(queue) => self.model.queues[queue].is_some(),
-            // What is not durable is not led to: nothing else goes with it at a restart.
+            // A goal that is not durable is not led to: nothing else goes with it at a restart.
             Goal::Exchange(to) => self.model.exchange(to).is_some_and(|it| it.declared.durable),
         };
         if !is_there {

@@ -1,4 +1,4 @@
-//! What exchanges that do more than route should do, in the plainest words: everything is a list, and is scanned. Knows no table,
+//! Model of exchanges that do more than route, in the plainest words: everything is a list, and is scanned. Knows no table,
 //! no queue cell, no file.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -35,7 +35,7 @@ pub(crate) enum Kind {
     Deduplicating(bool),
 }
 
-/// What a delayed exchange is besides.
+/// The kind of a delayed exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inner {
     Direct,
@@ -109,7 +109,7 @@ pub(crate) struct Exchange {
     kept: VecDeque<Sent>,
     /// Values that passed, oldest first, and until when they count.
     passed: Vec<(u8, u64)>,
-    /// What waits, with when it is due.
+    /// The messages that wait, with when they are due.
     pub(crate) waiting: Vec<(u64, Sent)>,
 }
 
@@ -128,7 +128,7 @@ pub(crate) struct Model {
     pub(crate) now_ms: u64,
     pub(crate) exchanges: Vec<Option<Exchange>>,
     pub(crate) bindings: Vec<Binding>,
-    /// What is in each queue, oldest first.
+    /// The messages of each queue, oldest first.
     pub(crate) queues: Vec<Option<Vec<Sent>>>,
 }
 

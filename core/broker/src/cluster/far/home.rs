@@ -317,8 +317,8 @@ impl Far {
         Some(())
     }
 
-    /// A client of the other node has these since before this node led, unless the queue does not grant them. What it settles from now on
-    /// comes to the queue behind its claim.
+    /// A client of the other node has these since before this node led, unless the queue does not grant them. A settlement of them from now
+    /// on comes to the queue behind its claim.
     pub(super) fn note_claimed(&self, queue: QueueId, consumer: Option<ConsumerId>, numbers: &[Range<u64>]) {
         let mut unsettled = self.guests.unsettled.lock();
         let held = unsettled.entry((queue, consumer)).or_default();

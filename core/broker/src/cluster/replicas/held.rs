@@ -94,7 +94,7 @@ impl Held {
         self.of(holder).lock().insert(numbers);
     }
 
-    /// Clients settle these. What they have lost is taken out.
+    /// Clients settle these. Numbers that they have lost are taken out.
     pub(super) fn settle(&self, runs: &mut Runs) {
         for run in runs.iter() {
             let Some(held) = self.all.lock().get(&run.consumer).cloned() else { continue };

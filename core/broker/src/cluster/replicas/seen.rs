@@ -10,7 +10,7 @@ use stdx::RunSet;
 
 use crate::data::batch::HandoverId;
 
-/// Gaps that are remembered for a node. What is older counts as not taken.
+/// Gaps that are remembered for a node. Older ones count as not taken.
 const RUNS_MAX: usize = 1_024;
 
 /// See the module.

@@ -1,4 +1,4 @@
-//! What is seen of entries before and after their commit. Refuses to know what the machine makes of them.
+//! Visibility of entries before and after their commit. Refuses to know what the machine makes of them.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What channels remember of routes, beside routes that nobody remembers: random histories of declarations, deletions and bindings.
+//! Routes that channels remember, beside routes that nobody remembers: random histories of declarations, deletions and bindings.
 
 use message::{Table, TableBuf};
 use platform::SeededRandom;
@@ -54,7 +54,7 @@ impl Bench {
     fn bind(&self, source: &str, destination: DestinationName<'_>, key: &str, is_bound: bool) {
         let (source, routing_key) = (source.as_bytes(), key.as_bytes());
         let request = BindRequest { source, destination, routing_key, arguments: Table::EMPTY };
-        // What is to be bound may not be there.
+        // The source or the destination of the binding may not be there.
         let _done = match is_bound {
             true => self.broker.bind(&self.principal, request).is_ok(),
             false => self.broker.unbind(&self.principal, request).is_ok(),

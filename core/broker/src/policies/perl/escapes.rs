@@ -1,4 +1,4 @@
-//! What begins with a backslash, outside classes and in them. Refuses to know groups.
+//! Escapes, which begin with a backslash, outside classes and in them. Refuses to know groups.
 
 use super::byte_set::ByteSet;
 use super::translation::{Read, Reader, Reference};
@@ -7,7 +7,7 @@ const AT_END: &str = "\\ at end of pattern";
 const OF_PERL_ONLY: &str = "PCRE2 does not support \\F, \\L, \\l, \\N{name}, \\U, or \\u";
 const NO_DIGITS: &str = "digits missing after \\x or in \\x{} or \\o{} or \\N{U+}";
 
-/// What an escape stands for wherever it is.
+/// The meaning of an escape wherever it is.
 pub(super) enum Escaped {
     Byte(u8),
     Set(ByteSet),

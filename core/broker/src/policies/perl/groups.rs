@@ -1,4 +1,4 @@
-//! What begins with a parenthesis: groups, assertions, options, comments, calls. Refuses to know what is in them.
+//! Groups, assertions, options, comments and calls, which begin with a parenthesis. Refuses to know what is in them.
 
 use super::translation::{Flags, NO_SUCH_GROUP, Open, Read, Reader, Reference};
 

@@ -31,7 +31,7 @@ pub(super) struct Open {
     pub(super) assertion: Option<(usize, usize)>,
 }
 
-/// What the engines get.
+/// The translation that the engines get.
 #[derive(Debug)]
 pub(in crate::policies) struct Translation {
     pub(in crate::policies) text: String,
@@ -46,7 +46,7 @@ pub(super) enum Reference {
     Name(String, usize),
 }
 
-/// What was read so far.
+/// The state of the translation so far.
 #[derive(Debug, Default)]
 pub(super) struct Reader<'p> {
     pub(super) pattern: &'p [u8],
@@ -73,7 +73,7 @@ pub(super) type Read<T> = Result<T, PatternProblem>;
 /// The pattern for engines that match bytes and know ASCII only.
 ///
 /// # Errors
-/// What PCRE2 says is wrong with it, in its words, or what this has no words for.
+/// The fault that PCRE2 finds in it, in its words, or the part that this translation has no words for.
 pub(in crate::policies) fn translated(pattern: &str) -> Read<Translation> {
     let mut reader = Reader { pattern: pattern.as_bytes(), ..Reader::default() };
     while let Some(byte) = reader.next() {
@@ -104,7 +104,7 @@ impl Reader<'_> {
         comes
     }
 
-    /// What comes as long as it is so.
+    /// Takes characters as long as it is so.
     pub(super) fn take_while(&mut self, is_so: impl Fn(u8) -> bool) -> String {
         let len = self.pattern[self.at..].iter().take_while(|it| is_so(**it)).count();
         let taken = &self.pattern[self.at..self.at + len];
@@ -112,12 +112,12 @@ impl Reader<'_> {
         String::from_utf8_lossy(taken).into_owned()
     }
 
-    /// What is wrong, noticed here.
+    /// A fault that is noticed here.
     pub(super) fn problem<T>(&self, text: &str) -> Read<T> {
         Err(PatternProblem { text: text.into(), position: self.at })
     }
 
-    /// What there are no words for in the engines.
+    /// A construct that the engines have no words for.
     pub(super) fn unsupported<T>(&self, what: &str) -> Read<T> {
         self.problem(&format!("{what} is not supported"))
     }

@@ -143,12 +143,12 @@ pub struct DiagArgs {
     /// Read every checksum; exit with 1 when something is wrong
     #[arg(long)]
     pub verify: bool,
-    /// What else to do than to list.
+    /// The command to run instead of listing.
     #[command(subcommand)]
     pub action: Option<DiagAction>,
 }
 
-/// What `warren diag` can do beside listing.
+/// The commands of `warren diag` beside listing.
 #[derive(Subcommand, Debug, Clone, PartialEq)]
 pub enum DiagAction {
     /// Write a clean data directory from everything that can be read

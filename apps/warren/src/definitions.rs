@@ -9,7 +9,7 @@ use management::{DEFINITIONS_BYTES_MAX, Document, StartImport, Unsupported, When
 
 use crate::config::{NodeOptions, Permit, Switch};
 
-/// What the configuration asks for, read.
+/// The definitions that the configuration asks for, read.
 ///
 /// # Errors
 /// A file or folder that cannot be read, by its name; a file larger than [`DEFINITIONS_BYTES_MAX`].

@@ -1,6 +1,6 @@
 //! The parts of the one binary: command line, configuration, logging and the wiring of the server.
 //!
-//! This crate may know everybody and nobody may know it. What it refuses to know: how any protocol, queue or log works.
+//! This crate may know everybody and nobody may know it. It refuses to know how any protocol, queue or log works.
 
 pub mod cli;
 mod cluster;

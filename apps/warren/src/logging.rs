@@ -106,7 +106,7 @@ pub enum LogError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// Another part of the process has set up logging already.

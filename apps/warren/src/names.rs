@@ -9,7 +9,7 @@ use management::NodeNames;
 /// The environment variable that names a node: the server's own for the server, for RabbitMQ's tools the one they mean when `-n` does not say.
 pub(crate) const NODE_VARIABLE: &str = "RABBITMQ_NODENAME";
 
-/// What the environment says, if it says something.
+/// The node name of the environment, if it has one.
 pub(crate) fn node_of_environment() -> Option<String> {
     std::env::var(NODE_VARIABLE).ok().filter(|name| !name.is_empty())
 }

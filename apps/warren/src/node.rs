@@ -1,4 +1,4 @@
-//! What the running server tells management of itself. Refuses to know who asks.
+//! Facts that the running server tells management of itself. Refuses to know the caller.
 
 use std::io;
 use std::net::SocketAddr;

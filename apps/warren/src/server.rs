@@ -341,7 +341,7 @@ fn listener_options(tcp: &config::TcpOptions) -> ListenerOptions {
     }
 }
 
-/// What is recorded and imported before anybody can connect.
+/// Records and imports definitions before anybody can connect.
 async fn prepare(
     broker: &Broker,
     definitions: Option<StartImport>,
@@ -628,7 +628,7 @@ fn doors(options: &Options, broker: &Broker, settings: &Arc<Settings>) -> AmqpDo
 }
 
 /// Memory for incomplete messages and open transactions of all clients, and as much again for large deliveries on their way: a
-/// quarter of the memory threshold, also when that moves. What clients leave lying alone never raises the alarm. Below
+/// quarter of the memory threshold, also when that moves. Bytes that clients leave lying never raise the alarm alone. Below
 /// [`LITTLE_MEMORY_BYTES`] large bodies leave no holes in memory either.
 fn share_memory(broker: &Broker, settings: &Settings) {
     const BYTES_MIN: u64 = 16 << 20;

@@ -43,7 +43,7 @@ pub(super) struct Client {
     transfers: u32,
     /// The largest frame that the broker takes, in bytes.
     pub(super) frame_bytes_max: usize,
-    /// What the broker's begin says: its window.
+    /// The window that the broker's begin names.
     pub(super) window: u32,
     /// Its first transfer id.
     first_incoming_id: u32,
@@ -191,7 +191,7 @@ impl Client {
         .with_context(|| format!("cannot attach to {}", wish.address))
     }
 
-    /// What this side says in a flow of a link, or of the session.
+    /// The flow that this side sends for a link, or for the session.
     pub(super) fn flow(&self, sent_transfers: u32) -> Flow<'static> {
         Flow {
             next_incoming_id: Some(self.first_incoming_id.wrapping_add(self.transfers)),
@@ -228,7 +228,7 @@ impl Client {
         self.write(&out)
     }
 
-    /// Reads until `find` has what it looks for. What follows that is left for the next read.
+    /// Reads until `find` has what it looks for. Later frames are left for the next read.
     ///
     /// # Errors
     /// As [`Client::read`].

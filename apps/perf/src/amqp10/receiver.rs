@@ -41,7 +41,7 @@ pub(super) fn start(
     Ok(thread::spawn(move || receive(client, &options, &counts)))
 }
 
-/// What has come and is not told yet.
+/// Messages that have come and are not told yet.
 #[derive(Default)]
 struct Arrived {
     /// First and last delivery id that are not settled.

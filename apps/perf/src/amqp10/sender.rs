@@ -99,7 +99,7 @@ pub(super) fn start(
     Ok(thread::spawn(move || sender.run(&options, &counts)))
 }
 
-/// What the broker lets through.
+/// The limits that the broker sets.
 struct Limits {
     /// Delivery count where the link's credit ends.
     credit_end: u32,

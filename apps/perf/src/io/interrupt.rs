@@ -18,7 +18,7 @@ static WATCHED: Once = Once::new();
 /// A signal that follows another so soon is the same wish: `timeout` sends one to the process and one to its group, and so may a shell.
 const SAME_WISH: Duration = Duration::from_millis(200);
 
-/// What a signal asks for.
+/// The wish that a signal expresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
     /// An orderly end.
@@ -27,7 +27,7 @@ enum Wish {
     AtOnce,
 }
 
-/// What a signal that comes at `now` asks for, after the first of them, if it is not that.
+/// The wish of a signal that comes at `now`, after the first of them, if it is not that.
 fn wish(first: Option<Instant>, now: Instant) -> Wish {
     match first {
         Some(first) if now.saturating_duration_since(first) >= SAME_WISH => Wish::AtOnce,

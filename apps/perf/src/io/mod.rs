@@ -1,4 +1,4 @@
-//! What both commands need of the operating system: clocks, signals, readiness, sockets that batch, another process's CPU.
+//! Parts of the operating system that both commands need: clocks, signals, readiness, sockets that batch, another process's CPU.
 
 mod clock;
 mod file;

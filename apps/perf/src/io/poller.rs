@@ -20,7 +20,7 @@ const EVENTS_PER_WAIT: usize = 256;
 /// The alarm's own token; callers' tokens are indices and never come near it.
 const ALARM: u64 = u64::MAX;
 
-/// What a socket is watched for.
+/// The events that a socket is watched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Want {
     /// Bytes to read.
@@ -49,7 +49,7 @@ pub(crate) struct Ready {
 pub(crate) struct Poller {
     epoll: OwnedFd,
     alarm: OwnedFd,
-    /// What the alarm was last set to.
+    /// The time that the alarm was last set to.
     alarm_ns: Cell<u64>,
 }
 

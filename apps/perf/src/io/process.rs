@@ -15,7 +15,7 @@ pub(crate) struct WatchedProcess {
     pid: u32,
 }
 
-/// What a process has used so far.
+/// The resources that a process has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WatchedUse {
     /// User and system CPU time in microseconds, in steps of 10 ms.

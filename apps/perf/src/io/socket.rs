@@ -15,7 +15,7 @@ pub(crate) const BUFFER_BYTES: usize = 384 * 1024;
 /// The largest frame payload accepted: RabbitMQ's default `frame_max` of 128 KiB, which is what we negotiate.
 const PAYLOAD_BYTES_MAX: usize = 131_072;
 
-/// What a read brought.
+/// The outcome of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
     /// This many bytes; every whole frame among them was handed out.
@@ -92,7 +92,7 @@ impl Socket {
             self.written = 0;
             return Ok(!self.stream.has_pending());
         }
-        // What was sent is cut off once it is most of the buffer, so that each byte moves once at most.
+        // Sent bytes are cut off once they are most of the buffer, so that each byte moves once at most.
         if self.written > self.unsent.len() / 2 {
             self.unsent.drain(..self.written);
             self.written = 0;

@@ -13,10 +13,10 @@ use wire::amqp091::encode_publish;
 const BLOCK_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of a random routing key: it looks like a UUID.
 const RANDOM_KEY_BYTES: usize = 36;
-/// What stands before the routing key of a publish beside the exchange: frame head, method, ticket, two lengths.
+/// Bytes before the routing key of a publish beside the exchange: frame head, method, ticket, two lengths.
 const BEFORE_KEY_BYTES: usize = 7 + 4 + 2 + 1 + 1;
 
-/// What is the same in every message of a block.
+/// The part that is the same in every message of a block.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
     /// Channel number.

@@ -25,7 +25,7 @@ pub(crate) enum Bodies {
 }
 
 impl Bodies {
-    /// What the options ask for; one for each of `--variable-size`, if there are any.
+    /// The bodies that the options ask for; one for each of `--variable-size`, if there are any.
     ///
     /// # Errors
     /// A file cannot be read or is larger than a message may be, or JSON documents take too much memory.
@@ -94,7 +94,7 @@ fn documents(size: usize, options: &Publishing) -> Vec<Vec<u8>> {
 }
 
 fn document(size: usize, fields: &[String], random: &mut Random) -> Vec<u8> {
-    // What the last field takes beside its filler: "z":"" and the two braces.
+    // Bytes of the last field beside its filler: "z":"" and the two braces.
     const REST: usize = 8;
     let mut text = String::from("{");
     loop {

@@ -81,7 +81,7 @@ pub(crate) struct ConsumerThread<'a> {
     recovery: Option<Recovery<Seat<ConsumerPlan>>>,
     poller: Poller,
     connections: Vec<Connection>,
-    /// Those that are to start, the latest first.
+    /// Consumers that are to start, the latest first.
     starts: Vec<Start>,
     /// When connections are to be woken; entries that are no longer true are dropped.
     wakes: BinaryHeap<Reverse<(u64, usize)>>,
@@ -92,7 +92,7 @@ pub(crate) struct ConsumerThread<'a> {
     acks: Vec<u8>,
 }
 
-/// What the frames of one read share.
+/// The state that the frames of one read share.
 struct Reading<'r, 'a> {
     consumers: &'r mut [Receiver],
     acks: &'r mut Vec<u8>,
@@ -174,7 +174,7 @@ impl<'a> ConsumerThread<'a> {
         Ok(())
     }
 
-    /// What failed on a connection: it is to be opened again, or ends the run.
+    /// Handles a failure of a connection: it is to be opened again, or ends the run.
     #[cold]
     fn lose(&mut self, token: usize, error: anyhow::Error) -> Result<()> {
         let Some(recovery) = self.recovery.as_ref().filter(|_| may_pass(&error)) else { return Err(error) };
@@ -300,7 +300,7 @@ impl<'a> ConsumerThread<'a> {
     }
 }
 
-/// What a consumer says to start; nothing if it fetches its messages.
+/// The bytes that a consumer sends to start; nothing if it fetches its messages.
 fn start(channel: u16, plan: &ConsumerPlan) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if plan.settings.source == Source::Consume {

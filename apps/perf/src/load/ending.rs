@@ -33,7 +33,7 @@ impl Ending {
         matches!(self, Self::Published | Self::Idle | Self::Empty)
     }
 
-    /// What is printed between parentheses.
+    /// The text that is printed between parentheses.
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::Time => "Reached time limit",

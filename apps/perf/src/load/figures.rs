@@ -1,4 +1,4 @@
-//! What the threads of a run measure, shared with the thread that reports.
+//! Figures that the threads of a run measure, shared with the thread that reports.
 //!
 //! Counters are added to once per batch; a histogram is locked once per batch by the thread that owns it, and once
 //! per interval by the reporter.

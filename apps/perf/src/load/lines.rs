@@ -1,4 +1,4 @@
-//! What a run prints: a line per interval and a summary, worded as PerfTest words them, and comma-separated values.
+//! Output of a run: a line per interval and a summary, worded as PerfTest words them, and comma-separated values.
 //!
 //! Refuses to measure anything.
 
@@ -33,7 +33,7 @@ impl Lines {
         }
     }
 
-    /// What stands above the lines.
+    /// The heading above the lines.
     pub(crate) fn head(&self) -> Option<String> {
         if self.format == MetricsFormat::Default {
             return None;

@@ -260,7 +260,7 @@ pub(crate) fn encrypted_if_asked(stream: TcpStream, uri: &Uri, verify: Verify) -
     Ok(Stream::encrypt(stream, &uri.host, config)?)
 }
 
-/// What we tell about ourselves: the name, and that failures to log in are better told than punished by silence.
+/// The client properties: the name, and that failures to log in are better told than punished by silence.
 fn client_properties(name: &str) -> TableBuf {
     let mut capabilities = TableBuf::new();
     for capability in

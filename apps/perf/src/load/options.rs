@@ -123,7 +123,7 @@ impl Options {
         Ok(options)
     }
 
-    /// What is to be shown in place of a run, if that is asked for.
+    /// The text that is to be shown in place of a run, if that is asked for.
     pub(crate) fn listing(&self) -> Option<String> {
         if self.environment_variables {
             return Some(environment::listing(&Self::command(), &|name| std::env::var_os(name)));

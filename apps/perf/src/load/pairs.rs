@@ -35,7 +35,7 @@ fn push(table: &mut TableBuf, name: &str, value: &str) {
 /// Name of the header with the send time of messages whose body is not ours to write into, as PerfTest has it.
 pub(crate) const TIMESTAMP_HEADER: &str = "timestamp";
 
-/// What a timestamp header holds before the send time is written: found in the encoded bytes by this value.
+/// The value of a timestamp header before the send time is written: found in the encoded bytes by this value.
 pub(crate) const TIMESTAMP_PLACE: i64 = 0x5A5A_1E57_C10C_5A5A;
 
 /// The encoded properties that the options ask for, with room for the send time if `stamped`.

@@ -30,16 +30,16 @@ const LOOK_NS: u64 = 1_000_000_000;
 /// One publisher to be: a channel that is open, with confirms or transactions on if it has them.
 #[derive(Debug)]
 pub(crate) struct PublisherPlan {
-    /// What it sends: one shape for each size.
+    /// The messages that it sends: one shape for each size.
     pub(crate) shapes: Vec<Shape>,
     /// How.
     pub(crate) settings: SenderSettings,
 }
 
-/// What all connections of a thread have in common.
+/// The settings that all connections of a thread have in common.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadSettings {
-    /// What times in messages mean.
+    /// The meaning of times in messages.
     pub(crate) clock: Clock,
     /// Time between two heartbeats, in nanoseconds; 0 without.
     pub(crate) heartbeat_ns: u64,
@@ -50,7 +50,7 @@ pub(crate) struct ThreadSettings {
 /// Bytes per read: confirms are small, and few reads of them are large.
 const READ_BYTES_MAX: usize = 64 * 1024;
 
-/// What a connection waits for.
+/// The event that a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
     /// Nothing: it stands in the list of runnable ones.
@@ -72,7 +72,7 @@ struct Connection {
     socket: Socket,
     /// The n-th is channel n + 1.
     publishers: Vec<Sender>,
-    /// Who sends first in the next turn: who comes late in the list must not starve when the socket is always full.
+    /// The sender that sends first in the next turn: a sender late in the list must not starve when the socket is always full.
     first: usize,
     waiting: Waiting,
 }
@@ -183,7 +183,7 @@ impl<'a> PublisherThread<'a> {
         Ok(())
     }
 
-    /// What failed on a connection: it is to be opened again, or ends the run.
+    /// Handles a failure of a connection: it is to be opened again, or ends the run.
     #[cold]
     fn lose(&mut self, token: usize, error: anyhow::Error) -> Result<()> {
         let Some(recovery) = self.recovery.as_ref().filter(|_| may_pass(&error)) else { return Err(error) };
@@ -370,7 +370,7 @@ impl Waiting {
 
 /// Sends a heartbeat.
 pub(crate) fn beat(socket: &mut Socket) -> Result<()> {
-    // What there is no room for goes out with the rest.
+    // Bytes that there is no room for go out with the rest.
     socket.send(&HEARTBEAT)?;
     Ok(())
 }

@@ -56,7 +56,7 @@ pub(crate) struct ReceiverSettings {
     pub(crate) number: usize,
     /// When it settles.
     pub(crate) settle: Settle,
-    /// What it answers.
+    /// The way it answers.
     pub(crate) answer: Answer,
     /// Settlements per transaction; 0 without.
     pub(crate) tx_size: u32,
@@ -68,7 +68,7 @@ pub(crate) struct ReceiverSettings {
     pub(crate) work: Option<Arc<Cycle<u32>>>,
     /// Messages after which it is done: further ones are neither counted nor settled.
     pub(crate) count_max: u64,
-    /// What times in messages mean.
+    /// The meaning of times in messages.
     pub(crate) clock: Clock,
     /// Whether the time stands in a header.
     pub(crate) stamp_in_header: bool,
@@ -122,7 +122,7 @@ struct Waiting {
     latency_ns: Option<u64>,
 }
 
-/// What a consumer writes to while it settles.
+/// The socket that a consumer writes to while it settles.
 #[derive(Debug)]
 pub(crate) struct Outlet<'o, 'a> {
     pub(crate) channel: u16,

@@ -112,7 +112,7 @@ impl<S> Recovery<S> {
 
 /// How connections are opened.
 pub(crate) struct Opening<'o, S> {
-    /// What they are called, for people.
+    /// Their name, for people.
     pub(crate) what: &'static str,
     /// How long to wait before each attempt.
     pub(crate) pause: Pause,

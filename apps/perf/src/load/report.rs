@@ -1,4 +1,4 @@
-//! What a run has measured: figures of each interval and of the whole, and one line of JSON.
+//! Report of a run: figures of each interval and of the whole, and one line of JSON.
 //!
 //! Refuses to measure anything, and to word anything for people.
 
@@ -98,7 +98,7 @@ pub(crate) struct Interval {
     pub(crate) broker_rss_kib: Option<u64>,
 }
 
-/// What the watched process used during a run.
+/// The CPU time and memory that the watched process used during a run.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct WatchedFigures {
     pub(crate) cpu_us_per_message: Option<f64>,
@@ -350,7 +350,7 @@ mod tests {
         let [totals, none] = report.totals();
         assert!((totals.sum_s - 59.005).abs() < 0.06, "{totals:?}");
         assert_eq!((totals.count, none.count), (10_001, 0));
-        // What was told in one interval is not told in the next, but in the outcome.
+        // A latency that was told in one interval is not told in the next, but in the outcome.
         assert!(report.interval(&figures, &start, &end, &end).latency_us.is_none());
         assert!((report.summary(&start, &end).latency_us.unwrap().p99 - 9_900.0).abs() < 20.0);
     }

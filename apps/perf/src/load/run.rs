@@ -141,7 +141,7 @@ impl<'a> Run<'a> {
         let (summary, sockets) = std::thread::scope(|scope| -> Result<_> {
             let figures = &figures;
             let handles = self.start(scope, figures, (publishers, consumers));
-            // Those that did start must end.
+            // The threads that did start must end.
             let handles = handles.inspect_err(|_| figures.stopped.store(true, Relaxed))?;
             let summary = self.observe(figures, (before, watched), &handles);
             figures.stopped.store(true, Relaxed);

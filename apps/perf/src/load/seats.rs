@@ -37,7 +37,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// A method, and the name of its answer.
 type Asked<'a> = (Method<'a>, &'static str);
 
-/// What all connections of a run share.
+/// The state that all connections of a run share.
 #[derive(Debug)]
 pub(crate) struct Seats<'a> {
     options: &'a Options,
@@ -92,7 +92,7 @@ impl<'a> Seats<'a> {
         })
     }
 
-    /// What publishing threads do beside publishing.
+    /// The work of publishing threads beside publishing.
     pub(crate) fn thread_settings(&self) -> ThreadSettings {
         let confirm_timeout_ns = self.options.publishing.confirm_timeout.saturating_mul(SECOND_NS);
         ThreadSettings { clock: self.clock, heartbeat_ns: self.heartbeat_ns(), confirm_timeout_ns }

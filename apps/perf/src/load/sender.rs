@@ -1,6 +1,6 @@
 //! One publisher: how many messages it may send now, and what it waits for.
 //!
-//! Refuses to know sockets. What it may send is bounded by its count, its window of unconfirmed messages, its
+//! Refuses to know sockets. The messages that it may send are bounded by its count, its window of unconfirmed messages, its
 //! transaction and its schedule.
 
 use super::block::Block;
@@ -30,7 +30,7 @@ pub(crate) struct SenderSettings {
     pub(crate) delay_ns: u64,
     /// Messages after which it is done.
     pub(crate) count_max: u64,
-    /// What latency counts from, with a schedule.
+    /// The moment that latency counts from, with a schedule.
     pub(crate) latency_from: LatencyFrom,
     /// Whether each message is told.
     pub(crate) verbosity: Verbosity,

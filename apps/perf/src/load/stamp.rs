@@ -18,7 +18,7 @@ use wire::amqp091::{Properties, Value};
 /// Latencies above this are not ours: somebody else's message, or one from before a reboot.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
-/// What times in messages mean.
+/// The meaning of times in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
     /// Nanoseconds of the monotonic clock.

@@ -2,7 +2,7 @@
 //!
 //! As with PerfTest, consumers without a named queue have one of their own each, and the exchange is durable. Queues are
 //! durable, unlike PerfTest's without `-f persistent`: transient ones that are not exclusive are deprecated in RabbitMQ, and for
-//! transient messages a durable classic queue costs the same. What already existed (with `--predeclared`) stays, and so do
+//! transient messages a durable classic queue costs the same. Objects that already existed (with `--predeclared`) stay, and so do
 //! queues that do not go with their last consumer, as with PerfTest.
 
 use super::link::{Closed, Link};
@@ -20,7 +20,7 @@ const QUEUE_FILE_BYTES_MAX: u64 = 64 << 20;
 /// Declarations on their way at one time.
 const PIPELINE: usize = 500;
 const NOT_FOUND: u16 = 404;
-/// What PerfTest declares streams with: a stream that one of the two has declared is the other's too.
+/// The limit that PerfTest declares streams with: a stream that one of the two has declared is the other's too.
 const STREAM_BYTES_MAX: u64 = 20_000_000_000;
 const STREAM_SEGMENT_BYTES_MAX: u64 = 500_000_000;
 const MAX_LENGTH_BYTES: &str = "x-max-length-bytes";
@@ -40,7 +40,7 @@ pub(crate) struct Topology {
     bind: bool,
     /// Whether everything is left in place at the end.
     stays: bool,
-    /// What existed before and must stay.
+    /// The queues that existed before and must stay.
     kept_queues: Vec<String>,
     keep_exchange: bool,
     /// Queues of consumers that may outlive their connection.

@@ -20,7 +20,7 @@ pub(crate) struct Uri {
     pub(crate) vhost: String,
 }
 
-/// What stands before the address.
+/// The scheme before the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheme {
     /// In clear text.
@@ -86,7 +86,7 @@ pub(crate) fn escaped(text: &str) -> String {
     escaped.collect()
 }
 
-/// What is wrong with an address.
+/// The fault of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UriError {
     /// It does not begin with `amqp://`.

@@ -88,7 +88,7 @@ impl Publisher {
         count > 0
     }
 
-    /// An answer has come. What is due to it goes into `output`.
+    /// An answer has come. The reply to it goes into `output`.
     pub(super) fn answered(
         &mut self,
         packet: &Packet<'_>,

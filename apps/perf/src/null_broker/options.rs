@@ -3,7 +3,7 @@
 use clap::{Parser, ValueEnum};
 use std::net::SocketAddr;
 
-/// Who gets a message.
+/// The consumers that get a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Deliver {
     /// One consumer, in turn.
@@ -19,7 +19,7 @@ pub(crate) struct NullOptions {
     /// Address to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,
-    /// Who gets a message
+    /// Consumers that get a message
     #[arg(long, value_enum, default_value_t = Deliver::RoundRobin)]
     pub(crate) deliver: Deliver,
 }

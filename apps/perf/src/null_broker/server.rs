@@ -147,7 +147,7 @@ impl Server {
 
     fn read(&mut self, token: usize) {
         let Some(Some(connection)) = self.connections.get_mut(token) else { return };
-        // Who is held and still reported has hung up; reading finds that out.
+        // A client that is held and still reported has hung up; reading finds that out.
         if self.behind > 0 && connection.session.publishes() && !connection.is_held {
             connection.is_held = true;
             self.held.push(token);

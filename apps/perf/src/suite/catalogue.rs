@@ -53,7 +53,7 @@ impl Bounds {
     }
 }
 
-/// What a broker needs for a group of tests to make sense.
+/// The features that a broker needs for a group of tests to make sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     /// An address.
@@ -72,9 +72,9 @@ pub(crate) struct Group {
 /// One test.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Test {
-    /// What it is called in options and results.
+    /// The name in options and results.
     pub(crate) name: &'static str,
-    /// What it does, for people.
+    /// A description, for people.
     pub(crate) what: &'static str,
     /// Arguments of `warren perf`, with `{...}` for what depends on [`Bounds`].
     arguments: &'static str,

@@ -20,7 +20,7 @@ pub(crate) fn compare(before: &Path, after: &Path) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is compared of a measurement: name, value, whether more is better.
+/// The figures of a measurement that are compared: name, value, whether more is better.
 fn figures(measurement: &Measurement) -> Vec<(&'static str, f64, bool)> {
     let Some(figures) = &measurement.figures else { return Vec::new() };
     let mut found = Vec::new();
@@ -91,7 +91,7 @@ fn table(before: &Results, after: &Results) -> String {
     text
 }
 
-/// What makes two results hard to compare, a line each.
+/// The differences that make two results hard to compare, a line each.
 fn differences(before: &Results, after: &Results) -> String {
     let (one, two) = (&before.machine, &after.machine);
     let seconds = [before, after].map(|results| results.plan.seconds.to_string());

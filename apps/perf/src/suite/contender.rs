@@ -147,7 +147,7 @@ pub(crate) fn is_loopback(uri: &Uri) -> Result<bool> {
     Ok(addresses.all(|address| address.ip().is_loopback()))
 }
 
-/// What a broker calls itself, such as `RabbitMQ 4.3.6` or `Warren 0.1.0`.
+/// The name that a broker gives itself, such as `RabbitMQ 4.3.6` or `Warren 0.1.0`.
 ///
 /// # Errors
 /// It cannot be reached, or does not greet as AMQP 0-9-1 brokers do.

@@ -13,7 +13,7 @@ pub(crate) struct BenchOptions {
     pub(crate) command: BenchCommand,
 }
 
-/// What to do.
+/// The command to run.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     /// Run the suite against a Warren of its own and any peers, and write a report
@@ -29,7 +29,7 @@ pub(crate) enum BenchCommand {
     },
 }
 
-/// What the suite runs, against whom, and where results go.
+/// The tests that the suite runs, the brokers, and the place of the results.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Results are written to OUTPUT/suite.json after every measurement and to OUTPUT/suite.html. Started again with the same\n\

@@ -82,7 +82,7 @@ pub(crate) fn output_of(command: &mut Command, limit: Duration) -> Result<String
 }
 
 /// Waits for a child to end; `None` if the time was over first, then it is killed. When somebody wants this process to end,
-/// the child is asked to end in its own order. Who wanted it before means what was done until then, not this child, which tidies up.
+/// the child is asked to end in its own order. An earlier request means the work until then, not this child, which tidies up.
 fn wait_or_stop(child: &mut Child, limit: Duration) -> Result<Option<bool>> {
     let (began, mut asked) = (Instant::now(), is_interrupted());
     loop {

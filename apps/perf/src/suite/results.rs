@@ -1,4 +1,4 @@
-//! What the suite has measured, as it is kept in `suite.json`.
+//! Measurements of the suite, as they are kept in `suite.json`.
 
 use super::catalogue::QueueType;
 use crate::load::Summary;
@@ -13,15 +13,15 @@ const VERSION: u32 = 1;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Results {
     version: u32,
-    /// What was to be run.
+    /// The tests that were to be run.
     pub(crate) plan: Plan,
     /// Where.
     pub(crate) machine: Machine,
-    /// What was measured so far.
+    /// The measurements so far.
     pub(crate) measurements: Vec<Measurement>,
 }
 
-/// What is to be run.
+/// The tests to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plan {
     /// Seconds per test.
@@ -59,7 +59,7 @@ pub(crate) struct Measurement {
     pub(crate) broker: String,
     /// How to do it again by hand.
     pub(crate) commands: Vec<String>,
-    /// What is not as the test is meant to be.
+    /// The deviation from the intended test.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) cut: Option<String>,
     /// Why there are no figures.

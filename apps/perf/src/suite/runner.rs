@@ -21,7 +21,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Files that a broker and the load generator have open beside connections, generously.
 const OTHER_FILES: u64 = 200;
-/// What a test takes beside its own seconds, roughly: starting, connecting, deleting.
+/// Seconds of a test beside its own, roughly: starting, connecting, deleting.
 const OVERHEAD_S: u64 = 4;
 /// How long a broker gets to come to rest before the memory of its backlog is read. Warren gives back what was freed when it had nothing to
 /// do for up to ten seconds.
@@ -129,7 +129,7 @@ impl<'a> Suite<'a> {
             say(&format!("going on with {}: {known} of {} done", self.file.display(), self.count))?;
         }
         for group in self.groups() {
-            // What is measured without a broker's size of messages is measured once.
+            // A group that does not depend on a broker's size of messages is measured once.
             let sizes = match group.needs {
                 Needs::Control => vec![0],
                 Needs::Address => self.results.plan.sizes.clone(),
@@ -150,7 +150,7 @@ impl<'a> Suite<'a> {
 
     /// Runs the tests of a group against one broker, unless that was done.
     fn group(&mut self, group: Group, size: u32, name: &str, candidate: &Candidate) -> Result<()> {
-        // What failed is tried again, but for what only our own broker can be asked to do.
+        // A failed test is tried again, unless only our own broker can be asked to run it.
         let controlled = group.needs == Needs::Control && matches!(candidate, Candidate::Peer(_));
         let is_done = |test: &Test| {
             let found = self.results.find(test.name, size, name);
@@ -239,7 +239,7 @@ impl<'a> Suite<'a> {
                 measurement.notes.iter().map(|(name, value)| format!("{name} {value:.2}  ")).collect()
             }
         };
-        // What was announced may be longer.
+        // The announced line may be longer.
         let end = if std::io::stderr().is_terminal() { "\x1b[K" } else { "" };
         say(&format!("[{:3}/{}] {test:25} {size:6} B  {broker:16} {outcome}{end}", self.done, self.count))?;
         if let Some(cut) = &measurement.cut {
@@ -418,7 +418,7 @@ fn remove_stale(output: &Path) {
             let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
             let _ = pid.map(|pid| kill_process(pid, Signal::KILL));
         }
-        // What cannot be removed is in nobody's way.
+        // A file that cannot be removed is in nobody's way.
         let _ = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
     }
 }
@@ -451,7 +451,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Test>> {
     Ok(GROUPS.iter().filter(wanted).flat_map(|group| group.tests).collect())
 }
 
-/// Who is measured, by name; Warren first.
+/// The brokers that are measured, by name; Warren first.
 fn candidates(options: &SuiteOptions, perf: &Path) -> Result<Vec<(String, Candidate)>> {
     let mut candidates = Vec::new();
     if !options.only_peers {

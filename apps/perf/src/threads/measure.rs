@@ -25,7 +25,7 @@ pub(crate) struct Plan {
     pub(crate) pid: Option<u32>,
     /// One line of JSON on standard output.
     pub(crate) json: bool,
-    /// What consumed messages are grouped by, as a word.
+    /// The word by which consumed messages are grouped.
     pub(crate) groups: &'static str,
     /// Which messages the latency is of.
     pub(crate) latency_of: &'static str,

@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration, and how it is told to a person.
+//! Errors of a configuration, and how they are told to a person.
 //!
 //! Refuses to know how problems are found. Values of keys that hold passwords never appear in a text.
 
@@ -12,7 +12,7 @@ pub enum ConfigError {
     Unreadable {
         /// The file as it was named.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// The files were read and have at least one problem; all of them are here, in order of files and lines.
@@ -34,11 +34,11 @@ pub enum ConfigError {
 pub struct Problem {
     /// Line in the file, counted from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The kind of problem.
     pub kind: ProblemKind,
 }
 
-/// What is wrong with one line.
+/// The problem of one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProblemKind {
     /// Neither blank, comment nor `key = value`.
@@ -82,7 +82,7 @@ pub enum ProblemKind {
         key: String,
         /// The value as written, empty for secrets.
         value: String,
-        /// What was expected.
+        /// The value that was expected.
         reason: String,
     },
     /// `$(NAME)` names neither a key of the file nor an environment variable, or refers to itself.
@@ -91,7 +91,7 @@ pub enum ProblemKind {
         key: String,
         /// The name inside the parentheses.
         name: String,
-        /// What is wrong with it.
+        /// The fault of the value.
         reason: &'static str,
     },
 }

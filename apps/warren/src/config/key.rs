@@ -24,13 +24,13 @@ pub struct Key {
     pub take: Take,
     /// The value when nothing is configured, as one would write it; empty if unset means "off" or "left to the node".
     pub default: &'static str,
-    /// What it does: whole sentences, differences from RabbitMQ included.
+    /// Its effect: whole sentences, differences from RabbitMQ included.
     pub doc: &'static str,
     /// A full line that sets it.
     pub example: &'static str,
 }
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Plain count.
@@ -64,7 +64,7 @@ pub enum Take {
         min: u64,
         /// Largest allowed value.
         max: u64,
-        /// What it counts.
+        /// The unit of the number.
         unit: Unit,
         /// Stores it.
         set: fn(&mut Options, u64),
@@ -75,7 +75,7 @@ pub enum Take {
         min: u64,
         /// Largest allowed number.
         max: u64,
-        /// What it counts.
+        /// The unit of the number.
         unit: Unit,
         /// Stores it.
         set: fn(&mut Options, Option<u64>),
@@ -96,14 +96,14 @@ pub enum Take {
     },
     /// Any text, with a check of its own.
     Text {
-        /// What the text is, for the reference.
+        /// The form of the text, for the reference.
         shape: &'static str,
         /// Stores it, or says what is wrong with it.
         set: fn(&mut Options, &str) -> Result<(), String>,
     },
     /// A key with a `$word`, set any number of times to build a list.
     List {
-        /// What one value is, for the reference.
+        /// The form of one value, for the reference.
         shape: &'static str,
         /// Called once before the first entry: what is configured replaces the default list.
         clear: fn(&mut Options),

@@ -114,7 +114,7 @@ struct Chosen {
     /// Position of the key in the whole table.
     rank: usize,
     key: &'static Key,
-    /// What stands for `$word`; empty for other keys.
+    /// The word that stands for `$word`; empty for other keys.
     word: String,
     setting: Setting,
 }

@@ -30,7 +30,7 @@ const NOT_YET: &[(&str, &str)] = &[
     ("web_stomp.", "STOMP over WebSockets"),
 ];
 
-/// What to say of an unknown key: the nearest known key, and the part of RabbitMQ it belongs to.
+/// The advice for an unknown key: the nearest known key, and the part of RabbitMQ it belongs to.
 pub(super) fn advice(key: &str) -> (Option<&'static str>, Option<&'static str>) {
     let nearest = nearest(key);
     let typo = nearest.is_some_and(|(_, distance)| distance <= 2);

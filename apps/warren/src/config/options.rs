@@ -27,7 +27,7 @@ pub struct Options {
     pub alarms: AlarmOptions,
     /// First user, first vhost, who may log in and how.
     pub access: AccessOptions,
-    /// What new vhosts start with.
+    /// The objects that new vhosts start with.
     pub seeds: VhostSeeds,
     /// Queue behaviour that is not set per queue.
     pub queues: QueueOptions,
@@ -35,7 +35,7 @@ pub struct Options {
     pub management: ManagementOptions,
     /// The pages of metrics.
     pub prometheus: PrometheusOptions,
-    /// What holds for all shovels.
+    /// The options of all shovels.
     pub shovels: ShovelOptions,
     /// Listeners of MQTT, and how its clients are served.
     pub mqtt: MqttOptions,
@@ -49,7 +49,7 @@ pub struct Options {
     pub cluster: ClusterOptions,
     /// Where log lines go.
     pub log: LogOptions,
-    /// What is no mistake but may not be meant, one line each, to be shown to a person.
+    /// Notices of settings that are no mistakes but may not be meant, one line each, to be shown to a person.
     pub notices: Vec<String>,
     /// The configuration files that were read, in order.
     pub files: Vec<PathBuf>,
@@ -280,11 +280,11 @@ pub struct AccessOptions {
     pub anonymous_login_pass: Secret,
     /// Hash of newly set passwords. Default SHA-256.
     pub password_hashing: PasswordHashing,
-    /// What new passwords must be.
+    /// The rule for new passwords.
     pub password_rule: PasswordRuleOptions,
 }
 
-/// What new passwords must be.
+/// The rule for new passwords.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PasswordRuleOptions {
     /// Which of the rules counts. Default none.
@@ -576,7 +576,7 @@ impl Default for QueueOptions {
     }
 }
 
-/// What a publisher's confirm of a persistent message in a durable queue promises.
+/// The promise of a publisher's confirm of a persistent message in a durable queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// On disk: survives a power cut.
@@ -590,11 +590,11 @@ pub enum Durability {
 pub struct NodeOptions {
     /// Folder of everything that lasts; relative to the working directory. Default `warren-data`.
     pub data_dir: PathBuf,
-    /// What a confirm promises. Default [`Durability::Fsync`].
+    /// The promise of a confirm. Default [`Durability::Fsync`].
     pub durability: Durability,
     /// The name clients see in `connection.start`; `None` lets the node choose. Default `None`.
     pub cluster_name: Option<String>,
-    /// What the operator says of cluster and node. Default nothing.
+    /// The tags that the operator gives cluster and node. Default nothing.
     pub tags: management::NodeTags,
     /// A definitions file (JSON), or a folder of such, to import at every start; `None` imports nothing. Default `None`.
     pub load_definitions: Option<PathBuf>,
@@ -602,7 +602,7 @@ pub struct NodeOptions {
     pub definitions_path: Option<PathBuf>,
     /// Whether definitions that were imported last time are imported again. Default off: they are.
     pub definitions_skip_unchanged: Switch,
-    /// What becomes of definitions of things that Warren does not have. Default denied.
+    /// The treatment of definitions of things that Warren does not have. Default denied.
     pub definitions_unsupported: Permit,
     /// Whether a history of profiles is kept from the start. Default off.
     pub profile_continuous: Switch,
@@ -645,7 +645,7 @@ impl Default for NodeOptions {
     }
 }
 
-/// What holds for all shovels.
+/// The options of all shovels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShovelOptions {
     /// Whether no shovel declares anything. Default off: each decides by its parameter.

@@ -1,4 +1,4 @@
-//! What can be configured about the pages of metrics. Refuses to know what stands on them.
+//! Configuration of the pages of metrics. Refuses to know their content.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

@@ -26,7 +26,7 @@ pub struct ClientTlsOptions {
     pub server: ServerOptions,
     /// Time for PROXY header and handshake, milliseconds. Default 5,000.
     pub handshake_timeout_ms: u64,
-    /// What logins with EXTERNAL are called by. Default the distinguished name.
+    /// The field that logins with EXTERNAL are named by. Default the distinguished name.
     pub login_from: LoginFrom,
     /// Which kind of alternative name that is. Default DNS.
     pub login_san_type: SanType,

@@ -15,7 +15,7 @@ use super::catalogue::{self, Entry};
 /// How much to say besides the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Banner {
-    /// What is being done.
+    /// The banner tells the work that is being done.
     Shown,
     /// Nothing.
     Hidden,
@@ -39,7 +39,7 @@ pub(super) struct Arguments {
     pub(super) format: Format,
     /// Names of columns.
     pub(super) headers: Headers,
-    /// What is being done.
+    /// Whether to print the banner.
     pub(super) banner: Banner,
     /// Whether to do it.
     pub(super) run: Run,
@@ -107,7 +107,7 @@ const LETTERS: &[(char, &str)] = &[
     ('o', "output="),
 ];
 
-/// What is known of an option: its long name, and whether a value follows.
+/// The known facts about an option: its long name, and whether a value follows.
 #[derive(Clone, Copy)]
 struct Known {
     name: &'static str,
@@ -226,7 +226,7 @@ fn clears_certificates(words: &[String]) -> bool {
 /// Why a command line is not run: a text for the user.
 #[derive(Debug, PartialEq)]
 pub(super) struct Mistake {
-    /// What is wrong.
+    /// The problem.
     pub(super) problem: String,
     /// The command, empty when there is none.
     pub(super) command: String,

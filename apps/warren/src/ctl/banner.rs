@@ -435,7 +435,7 @@ fn of_plugins(request: &Request) -> Option<String> {
     })
 }
 
-/// What a threshold is moved to.
+/// The value that a threshold is moved to.
 fn threshold(command: &str, first: &str, second: &str) -> String {
     let value = match first {
         "absolute" => format!("{second} bytes"),

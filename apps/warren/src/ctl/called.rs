@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// What the program was called as.
+/// The name that the program was called by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Called {
     /// `warren ctl`.
@@ -22,7 +22,7 @@ pub enum Called {
     RabbitmqStreams,
 }
 
-/// What stands before the names of commands of `rabbitmq-plugins`, which are everyday words, among all others.
+/// Prefix of the names of commands of `rabbitmq-plugins`, which are everyday words, among all others.
 const PLUGINS_PREFIX: &str = "plugins_";
 
 impl Called {

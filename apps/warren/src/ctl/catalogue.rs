@@ -1,4 +1,4 @@
-//! What commands there are, how each is used and what it is for, read from `commands.txt`; and which commands of RabbitMQ's
+//! Catalogue of the commands, how each is used and its purpose, read from `commands.txt`; and which commands of RabbitMQ's
 //! tools there are not. Refuses to know how a command is done.
 
 use std::sync::LazyLock;
@@ -20,7 +20,7 @@ pub(super) struct Entry {
     pub(super) options: Vec<&'static str>,
     /// Whether its usage mentions the timeout, which every command takes.
     pub(super) shows_timeout: bool,
-    /// What it does.
+    /// Its effect.
     pub(super) about: &'static str,
     /// A line to try, without the name of the program; the name alone where there is nothing to choose.
     pub(super) example: &'static str,

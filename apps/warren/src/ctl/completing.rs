@@ -1,4 +1,4 @@
-//! What may stand next on a command line, for shells: commands, options, and names of what the server has. Refuses to know
+//! Words that may stand next on a command line, for shells: commands, options, and names of the server's objects. Refuses to know
 //! shells; whatever goes wrong gives nothing.
 
 use std::ffi::OsString;
@@ -31,7 +31,7 @@ const VHOSTS: Listed = ("list_vhosts", "name");
 /// Takes no columns.
 const SHOVELS: Listed = ("shovel_status", "");
 
-/// What an argument is.
+/// The kind of an argument.
 #[derive(Debug, PartialEq)]
 enum Kind {
     /// The name of one of these, which the server knows.

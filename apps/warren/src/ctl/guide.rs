@@ -1,4 +1,4 @@
-//! What people read who ask for help or have made a mistake. Refuses to know how a command is done.
+//! Texts for people who ask for help or have made a mistake. Refuses to know how a command is done.
 
 use super::Called;
 use super::catalogue::{self, Entry};

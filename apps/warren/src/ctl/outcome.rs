@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::arguments::{Arguments, Banner};
 
-/// What goes to standard output.
+/// The text for standard output.
 ///
 /// # Errors
 /// The server refused.

@@ -51,7 +51,7 @@ pub fn run(called: Called, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What the command gives; the outer error is a closed standard output.
+/// The result of the command; the outer error is a closed standard output.
 fn perform(called: Called, arguments: &mut Arguments) -> anyhow::Result<Result<(), Failure>> {
     let request = &mut arguments.request;
     if request.has("version") {

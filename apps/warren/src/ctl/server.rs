@@ -80,7 +80,7 @@ impl Server {
         }
     }
 
-    /// What to print when it did not answer.
+    /// The text to print when it did not answer.
     pub(super) fn unanswered(&self, command: &str, error: &CallError, timeout: Duration) -> Failure {
         match (self, error) {
             (_, CallError::Interrupted(error))

@@ -39,7 +39,7 @@ pub(super) enum Waited {
 }
 
 impl Waited {
-    /// What a command line names.
+    /// The process that a command line names.
     ///
     /// # Errors
     /// Neither of both, or both, in RabbitMQ's words.
@@ -116,7 +116,7 @@ fn number_in(file: &Path, timeout: Duration) -> Result<Option<u64>, Failure> {
     found
 }
 
-/// The first bytes of a file, more than any number has; `None` while they cannot be read. What is called a file may never end.
+/// The first bytes of a file, more than any number has; `None` while they cannot be read. A special file may never end.
 fn beginning(file: &Path) -> Option<String> {
     let mut text = String::new();
     fs::File::open(file).ok()?.take(64).read_to_string(&mut text).ok()?;

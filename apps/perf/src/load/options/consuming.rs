@@ -5,7 +5,7 @@ use super::values::{none_below_zero, truth};
 use crate::load::phases::Phase;
 use clap::{ArgAction, Args};
 
-/// Who consumes, and how.
+/// The consumers, and how they consume.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Consuming")]
 pub(crate) struct Consuming {

@@ -20,7 +20,7 @@ const PREFIX: &str = "RABBITMQ_PERF_TEST_ENV_PREFIX";
 /// Options of PerfTest's that only make sense as an argument.
 const NOT_READ: [&str; 4] = ["environment-variables", "help", "metrics-help", "version"];
 
-/// What a variable is worth, if it is set.
+/// Looks up the value of a variable, if it is set.
 pub(super) type Lookup<'l> = &'l dyn Fn(&str) -> Option<OsString>;
 
 /// Arguments with those of the environment in place of the same ones, and the names of the variables that were used.

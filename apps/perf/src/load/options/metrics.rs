@@ -17,7 +17,7 @@ pub(crate) struct Tag {
     pub(crate) value: String,
 }
 
-/// What Prometheus can ask while a run goes on.
+/// The metrics that Prometheus can read while a run goes on.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Metrics")]
 pub(crate) struct Metrics {
@@ -30,7 +30,7 @@ pub(crate) struct Metrics {
     /// Path of it (also -mpe)
     #[arg(long, default_value = "metrics", value_name = "PATH")]
     pub(crate) metrics_prometheus_endpoint: String,
-    /// What stands before the names of metrics (also -mpx)
+    /// Prefix of the names of metrics (also -mpx)
     #[arg(long, default_value = "perftest_", value_name = "PREFIX", value_parser = prefix)]
     pub(crate) metrics_prefix: String,
     /// Labels of all metrics: NAME=VALUE, separated by commas (also -mt)

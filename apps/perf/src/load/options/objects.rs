@@ -16,7 +16,7 @@ pub(crate) enum LeaderLocator {
     Balanced,
 }
 
-/// What is declared and used.
+/// The objects that are declared and used.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Queues and exchange")]
 pub(crate) struct Objects {

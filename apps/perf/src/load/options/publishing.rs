@@ -6,7 +6,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use std::path::PathBuf;
 
-/// What a published message is marked as.
+/// The marks of a published message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Flag {
     /// Delivery mode 2.
@@ -35,7 +35,7 @@ pub(crate) fn counted(most: u64) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(0..=most)
 }
 
-/// Who publishes what, and how fast.
+/// The publishers: their messages, and how fast they publish.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Publishing")]
 pub(crate) struct Publishing {
@@ -102,7 +102,7 @@ pub(crate) struct Publishing {
     /// Messages per publisher, then it stops; 0 is no end
     #[arg(short = 'C', long)]
     pub(crate) pmessages: Option<u64>,
-    /// What latency is counted from when messages have a due time (-r, -vr, -P)
+    /// Start of the latency when messages have a due time (-r, -vr, -P)
     #[arg(long, value_name = "WHEN", default_value = "due")]
     pub(crate) latency_from: LatencyFrom,
     /// Latency in milliseconds of the wall clock, for publishers and consumers on different machines (also -ms)

@@ -30,7 +30,7 @@ pub(super) enum Stroke {
 /// Points of one line.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    /// What it is, for a hint at its points.
+    /// The name, for a hint at its points.
     pub(super) name: String,
     /// Number of its colour.
     pub(super) colour: usize,

@@ -1,4 +1,4 @@
-//! Who is ahead, and by what factor: a sentence for each peer, and a line for each test.
+//! Verdict on the leader and its factor: a sentence for each peer, and a line for each test.
 //!
 //! Refuses to measure: a factor is the first broker's main figure of a test against the peer's, so that above 1 is better.
 
@@ -11,7 +11,7 @@ use stdx::markup::escaped;
 /// Factors nearer to 1 than this are noise.
 const EVEN: f64 = 0.1;
 
-/// Who is ahead.
+/// The broker that is ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Ahead,
@@ -20,7 +20,7 @@ pub(super) enum Standing {
 }
 
 impl Standing {
-    /// What a factor means.
+    /// The meaning of a factor.
     pub(super) fn of(times: f64) -> Self {
         match times {
             times if times >= 1.0 + EVEN => Self::Ahead,

@@ -1,5 +1,5 @@
 //! Keys of RabbitMQ that are about parts which do not exist here, and that a working configuration may have: read, so that it need
-//! not be changed, and without effect. What would change what a client sees, or who may do what, does not belong here.
+//! not be changed, and without effect. A key that would change the view of a client, or rights, does not belong here.
 
 use crate::config::key::{Key, Section, Take};
 

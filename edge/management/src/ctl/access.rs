@@ -67,7 +67,7 @@ pub(crate) fn add_user(broker: &Broker, request: &Request) -> Outcome {
     Ok(Answer::Done { ok: ok.into() })
 }
 
-/// What a password must be is configured (`credential_validator.*`).
+/// The rule for passwords is configured (`credential_validator.*`).
 fn check_password(broker: &Broker, password: &str) -> Result<(), Failure> {
     let checked = broker.options().password_rule.check(password);
     checked.map_err(|text| Failure::new(Exit::UNAVAILABLE, format!("Error:\n{text}")))

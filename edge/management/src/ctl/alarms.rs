@@ -10,7 +10,7 @@ use crate::ctl::protocol::{Answer, Exit, Failure, Request};
 use crate::resources::alarms::{NODE, failure, lines};
 use crate::resources::values::now_ms;
 
-/// What is on; always succeeds.
+/// The raised alarms; always succeeds.
 pub(crate) fn alarms(broker: &Broker) -> Answer {
     let lines = lines(broker);
     if lines.is_empty() {

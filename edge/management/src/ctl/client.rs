@@ -21,13 +21,13 @@ pub enum CallError {
     /// The answer is not one that this version understands.
     #[error("an answer that makes no sense: {0}")]
     Garbled(serde_json::Error),
-    /// What answers there is no HTTP server.
+    /// The server at that address is no HTTP server.
     #[error("what answers there does not speak HTTP: {0}")]
     NotHttp(&'static str),
     /// The server does not let the user run commands over HTTP; the reason is the server's.
     #[error("{reason}")]
     NotAllowed {
-        /// What is in the way.
+        /// The reason.
         why: NotAllowed,
         /// In the server's words.
         reason: String,

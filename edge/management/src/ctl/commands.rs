@@ -1,4 +1,4 @@
-//! What commands have in common: what they are called with, what they give, and RabbitMQ's texts for what is refused.
+//! Common parts of commands: their call, their answer, and RabbitMQ's texts for refusals.
 
 use broker::{Broker, Commit, Refused};
 use protocols::reply_of;
@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
 use crate::resources::node::Node;
 
-/// What every command gives.
+/// The outcome of every command.
 pub(crate) type Outcome = Result<Answer, Failure>;
 
-/// What a command is run with.
+/// The call of a command.
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'a> {
     pub(crate) broker: &'a Broker,
@@ -18,7 +18,7 @@ pub(crate) struct Call<'a> {
     pub(crate) request: &'a Request,
 }
 
-/// What runs a command.
+/// The function that runs a command.
 pub(crate) type Run = fn(&Call<'_>) -> Outcome;
 
 /// Names of commands and what runs each.

@@ -11,8 +11,8 @@ use crate::resources::values::table;
 /// Largest compiled pattern, bytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
-/// Events behind a number, one a line, and the number of the newest; without a number only that. Whoever wants more asks again, within
-/// a minute, or is told how many events were not kept.
+/// Events behind a number, one a line, and the number of the newest; without a number only that. A caller that wants more asks again,
+/// within a minute, or is told how many events were not kept.
 pub(crate) fn consume(broker: &Broker, request: &Request) -> Outcome {
     let pattern = request.options.get("pattern").map(|text| {
         let built = RegexBuilder::new(text).size_limit(PATTERN_BYTES_MAX).build();
@@ -30,7 +30,7 @@ pub(crate) fn consume(broker: &Broker, request: &Request) -> Outcome {
     Ok(Answer::Facts { text: lines.join("\n"), json: json!({"newest": told.newest, "events": events}) })
 }
 
-/// What a reader who was away for long, or did not keep up, has missed. No other event has this name.
+/// Events that a reader has missed who was away for long, or did not keep up. No other event has this name.
 fn missed(told: &Told) -> Value {
     let mut missed = json!({"event": "events.missed", "count": told.missed});
     if told.missed_more {
@@ -39,7 +39,7 @@ fn missed(told: &Told) -> Value {
     missed
 }
 
-/// As RabbitMQ writes it: headers, and what it is. What stands in the headers as an array of characters is a text here.
+/// As RabbitMQ writes it: headers, and kind. An array of characters in the headers is a text here.
 fn object(event: &ToldEvent) -> Value {
     let mut object = table(event.headers.as_table().raw());
     for value in object.as_object_mut().into_iter().flat_map(|it| it.values_mut()) {

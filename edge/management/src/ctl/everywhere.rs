@@ -32,7 +32,7 @@ pub(crate) enum Question {
     Listing(Request),
     /// The page of that node.
     Node,
-    /// What that node has, of a request to the HTTP API.
+    /// The objects of that node, of a request to the HTTP API.
     Http(http::AskedOfNode),
     /// The parts of the memory of that node.
     Memory,

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::ctl::protocol::Answer;
 use crate::resources::node::NODE_NAME;
 
-/// What an interface is, by bits of its flags in `<linux/if.h>`; whether it runs stands elsewhere.
+/// The kind of an interface, by bits of its flags in `<linux/if.h>`; whether it runs stands elsewhere.
 const FLAGS: [(u32, &str); 5] =
     [(0x1, "up"), (0x2, "broadcast"), (0x8, "loopback"), (0x10, "pointtopoint"), (0x1000, "multicast")];
 
@@ -148,7 +148,7 @@ fn words(flags: u32, state: &str) -> String {
     words.join(", ")
 }
 
-/// What `list_network_interfaces` answers.
+/// The answer of `list_network_interfaces`.
 pub(crate) fn listed() -> Answer {
     answer(&Files::read().interfaces())
 }

@@ -1,5 +1,5 @@
-//! What RabbitMQ has as plugins and Warren has built in, for `rabbitmq-plugins`: listed, enabled, asked for. Nothing is loaded
-//! or unloaded here; some things are switched by the configuration.
+//! Plugins of RabbitMQ that Warren has built in, for `rabbitmq-plugins`: listed, enabled, asked for. Nothing is loaded or unloaded here;
+//! some things are switched by the configuration.
 
 use broker::Broker;
 use regex::Regex;
@@ -16,11 +16,11 @@ use crate::resources::node::{
 struct Plugin {
     name: &'static str,
     about: &'static str,
-    /// What switches it on; `None` when it cannot be off.
+    /// The switch that turns it on; `None` when it cannot be off.
     switch: Option<Switch>,
 }
 
-/// What switches something on.
+/// The setting that switches something on.
 struct Switch {
     /// In words of the configuration.
     by: &'static str,
@@ -152,7 +152,7 @@ fn list(broker: &Broker, node: &Node, request: &Request) -> Outcome {
     Ok(Answer::Facts { text: text.trim_end_matches('\n').into(), json })
 }
 
-/// What the first letter of each line means.
+/// The meaning of the first letter of each line.
 const LEGEND: &str = " Configured: E = explicitly enabled; e = implicitly enabled";
 
 fn listing(shown: &[(&Plugin, bool)], format: &str, version: &str) -> String {
@@ -184,7 +184,7 @@ fn named(name: &str) -> Result<&'static Plugin, Failure> {
     })
 }
 
-/// What is built in is enabled already; what the configuration switches says how.
+/// A built-in plugin is enabled already; the answer for a switch of the configuration says how to turn it on.
 fn enable(broker: &Broker, node: &Node, request: &Request) -> Outcome {
     for name in words(request) {
         let plugin = named(name)?;

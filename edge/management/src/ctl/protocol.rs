@@ -124,13 +124,13 @@ impl Failure {
     }
 }
 
-/// What comes back.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Answer {
     /// A listing.
     Rows(Rows),
-    /// What the node says of itself, for people and for programs.
+    /// The facts about the node, for people and for programs.
     Facts {
         /// For people.
         text: String,
@@ -139,7 +139,7 @@ pub enum Answer {
     },
     /// Done.
     Done {
-        /// What to print, may be empty.
+        /// The text to print, may be empty.
         ok: String,
     },
     /// Refused.
@@ -153,7 +153,7 @@ impl Answer {
         Self::Done { ok: String::new() }
     }
 
-    /// What the node says of itself.
+    /// The facts about the node.
     pub(crate) fn facts(text: String, json: Value) -> Self {
         Self::Facts { text, json }
     }

@@ -70,7 +70,7 @@ pub(crate) const QUEUE_COLUMNS: &[Column<QueueRow>] = &[
     ("single_active_consumer_tag", |it| text(it.single_active_tag().unwrap_or_default())),
 ];
 
-/// What stands where RabbitMQ shows the process of a queue: the same as long as the queue has its name.
+/// The stand-in for RabbitMQ's process of a queue: the same as long as the queue has its name.
 fn pid_of_queue(queue: &Queue) -> String {
     let name = [queue.vhost_name().as_bytes(), b"/", queue.name()].concat();
     let number = name.iter().fold(0u32, |sum, byte| sum.wrapping_mul(31).wrapping_add((*byte).into()));
@@ -132,7 +132,7 @@ pub(crate) fn list_unresponsive_queues(broker: &Broker, request: &Request) -> Ou
     Ok(rows(&columns, silent.iter().map(QueueRow::unasked)))
 }
 
-/// Those that do not answer in time. Only on a thread that may block.
+/// The queues that do not answer in time. Only on a thread that may block.
 pub(crate) fn unresponsive(queues: Vec<Arc<Queue>>, within: Duration) -> Vec<Arc<Queue>> {
     let asked: Vec<_> = queues.into_iter().map(|queue| (queue.stats(), queue)).collect();
     tokio::runtime::Handle::current().block_on(async {

@@ -53,7 +53,7 @@ pub enum UrlError {
 pub struct ServerUrl {
     host: String,
     port: u16,
-    /// What stands before `/api`, without a slash at its end.
+    /// The prefix before `/api`, without a slash at its end.
     path: String,
     user: String,
     password: Option<String>,
@@ -104,7 +104,7 @@ impl ServerUrl {
         Ok(Self { host, port, path: path.trim_end_matches('/').into(), user, password, tls })
     }
 
-    /// Who asks.
+    /// The user who asks.
     #[must_use]
     pub fn user(&self) -> &str {
         &self.user
@@ -273,7 +273,7 @@ fn exchange(
     Ok((head.status, body))
 }
 
-/// What the server's refusal means to somebody at a terminal.
+/// The meaning of the server's refusal for somebody at a terminal.
 fn refused(status: u16, body: &[u8]) -> CallError {
     let said = serde_json::from_slice::<Value>(body).ok();
     let reason = match said.as_ref().and_then(|said| said.get("reason")) {

@@ -217,7 +217,7 @@ fn line(binding: &MatchedBinding<QueueRef>) -> String {
     format!("'{}' {} -> {to}", name(&binding.key), values::table(&binding.arguments))
 }
 
-/// What a queue does with a message instead of keeping it.
+/// The fate of a message that a queue does not keep.
 fn not_kept(why: TurnedAway) -> String {
     let (what, afterwards) = match why {
         TurnedAway::Duplicate => {

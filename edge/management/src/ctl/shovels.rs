@@ -46,13 +46,13 @@ fn of_progress(report: &Report, value: fn(&shovel::Progress) -> Value) -> Value 
     Shown(report).progress().map_or_else(|| "".into(), value)
 }
 
-/// What a side speaks; empty while it does not run.
+/// The protocol of a side; empty while it does not run.
 fn protocol(report: &Report, of: fn(&shovel::Definition) -> shovel::Protocol) -> Value {
     let is_running = Shown(report).progress().is_some();
     report.definition.as_ref().filter(|_| is_running).map_or("", |definition| of(definition).name()).into()
 }
 
-/// What stands at an end, by its name in statuses; empty where there is nothing of the kind.
+/// The object at an end, by its name in statuses; empty where there is nothing of the kind.
 fn end(report: &Report, name: &str) -> Value {
     let ends = report.definition.iter().flat_map(|definition| definition.ends());
     ends.into_iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value).into()

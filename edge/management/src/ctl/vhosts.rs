@@ -18,7 +18,7 @@ fn words(list: &str) -> Vec<Box<str>> {
     list.split(',').map(str::trim).filter(|word| !word.is_empty()).map(Box::from).collect()
 }
 
-/// What the options say about a vhost.
+/// The options of a vhost.
 struct Said<'a> {
     description: Option<&'a str>,
     tags: Option<&'a str>,
@@ -101,7 +101,7 @@ fn edit(broker: &Broker, vhost: &str, change: impl Fn(&mut VhostMetadata)) -> Ou
     }
 }
 
-/// What is not named stays.
+/// Settings that are not named stay.
 pub(crate) fn update_vhost_metadata(broker: &Broker, request: &Request) -> Outcome {
     let [vhost] = arguments(request)?;
     let said = Said::of(request)?;

@@ -1,4 +1,4 @@
-//! What is recorded and imported before clients come. Refuses to know files and configuration.
+//! Definitions that are recorded and imported before clients come. Refuses to know files and configuration.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -25,7 +25,7 @@ pub struct Document {
 pub struct StartImport {
     /// In order.
     pub documents: Vec<Document>,
-    /// What becomes of things that Warren does not have.
+    /// The treatment of things that Warren does not have.
     pub unsupported: Unsupported,
     /// Nothing is imported when these documents were the last ones imported at a start.
     pub when: When,

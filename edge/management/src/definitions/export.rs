@@ -37,9 +37,9 @@ pub(crate) fn export_definitions(broker: &Broker, request: &Request) -> Outcome 
     Ok(Answer::Done { ok })
 }
 
-/// Merges a document, its only argument, with what is there: nothing is deleted, exchanges and queues that exist
-/// stay as they are. What is left out is a table. A document with a mistake changes nothing. Entries without a vhost go to the one asked for; when none is, they are a
-/// mistake.
+/// Merges a document, its only argument, with the objects of the broker: nothing is deleted, exchanges and queues that exist stay as they are. The
+/// answer is a table of the entries that were left out. A document with a mistake changes nothing. Entries without a vhost go to the one asked for;
+/// when none is, they are a mistake.
 pub(crate) fn import_definitions(broker: &Broker, request: &Request) -> Outcome {
     let [document] = arguments(request)?;
     check_format(request)?;
@@ -84,7 +84,7 @@ impl std::io::Write for Bounded {
     }
 }
 
-/// Who has made the document, and which kind of document it is.
+/// The author of the document, and its kind.
 fn begin<M: SerializeMap>(map: &mut M, format: &str) -> Result<(), M::Error> {
     map.serialize_entry("rabbit_version", RABBITMQ_VERSION)?;
     map.serialize_entry("rabbitmq_version", RABBITMQ_VERSION)?;
@@ -93,7 +93,7 @@ fn begin<M: SerializeMap>(map: &mut M, format: &str) -> Result<(), M::Error> {
     map.serialize_entry("rabbitmq_definition_format", format)
 }
 
-/// What both kinds of documents end with.
+/// The end of both kinds of documents.
 fn objects<M: SerializeMap>(
     map: &mut M,
     of: &Definitions,

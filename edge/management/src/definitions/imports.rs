@@ -23,13 +23,13 @@ mod tests;
 use document::{Document, GlobalParameter};
 pub use report::Row;
 
-/// What is wrong with a document, for people.
+/// The fault of a document, for people.
 type Problem = String;
 
 /// How many refused entries a text names.
 const REFUSED_NAMED_MAX: usize = 5;
 
-/// What becomes of things that Warren does not have yet.
+/// The treatment of things that Warren does not have yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
     /// One of them refuses the whole document.
@@ -38,7 +38,7 @@ pub enum Unsupported {
     Skipped,
 }
 
-/// Who imports.
+/// The user who imports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Importer<'a> {
     /// The node itself, or whoever runs its command line.
@@ -105,7 +105,7 @@ struct Left {
     what: What,
     vhost: Name,
     name: String,
-    /// What else there is to say about it; may be empty.
+    /// Further text about it; may be empty.
     detail: String,
 }
 
@@ -184,7 +184,7 @@ pub fn import(
     Ok(rows)
 }
 
-/// What was left out, and what follows from it, once the rest is there.
+/// The entries that were left out, and the consequences, once the rest is there.
 fn report(broker: &Broker, policy_keys: Vec<Row>, left: &[Left], lost: &[Bind]) -> Vec<Row> {
     let keys_from = |vhost: &Name, source: &Name| {
         broker.read_metadata(|state| {
@@ -413,7 +413,7 @@ fn taken<T, U>(
     Ok(commands)
 }
 
-/// What belongs to another cluster alone stays there.
+/// Drops parameters that belong to another cluster alone.
 fn globals(all: Vec<GlobalParameter>) -> Result<Vec<SetGlobalParameter>, Problem> {
     let others = all.into_iter().filter(|it| !OWN.contains(&it.name.as_str()));
     let set = others.map(|it| match is_too_deep(&it.value) {

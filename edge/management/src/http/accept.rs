@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderMap, header};
 
-/// What an `Accept` header says of JSON.
+/// The wish of an `Accept` header for JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Accepts {
     /// The client takes it; so does one that says nothing.

@@ -1,4 +1,4 @@
-//! What routes answer, for the description of the API: each shape once, in the notation of `notation`. Refuses to know how answers
+//! Answers of routes, for the description of the API: each shape once, in the notation of `notation`. Refuses to know how answers
 //! are made; `testing/management/test_openapi.py` compares what is written here with real answers of every route.
 
 use serde_json::{Map, Value, json};
@@ -7,7 +7,7 @@ use super::notation::{Shape, schema, shape};
 use super::route::{Method, Route};
 use super::schemas;
 
-/// What a route answers when all is well.
+/// The answer of a route when all is well.
 #[derive(Clone, Copy)]
 pub(super) enum Told {
     /// One thing, as JSON.
@@ -20,7 +20,7 @@ pub(super) enum Told {
 
 use Told::{Many, One, Other};
 
-/// What reads answer, by path.
+/// The answers of reads, by path.
 const OF_GET: &[(&str, Told)] = &[
     ("/api", Other("text/html")),
     ("/api/", Other("text/html")),
@@ -167,7 +167,7 @@ const OF_GET: &[(&str, Told)] = &[
     ("/debug/pprof/profile", Other("application/octet-stream")),
 ];
 
-/// What answers of posts have in them, by path; others have nothing.
+/// The content of answers of posts, by path; others have nothing.
 const OF_POST: &[(&str, Told)] = &[
     ("/api/ctl", One("{ok: string} | {columns: [string], rows: [[any]]} | {text: string, json: any}")),
     ("/api/exchanges/{vhost}/{name}/publish", One("{routed: boolean}")),
@@ -399,7 +399,7 @@ const SHAPES: &[Shape] = &[
     ),
 ];
 
-/// What a route answers; `None` for nothing.
+/// The answer of a route; `None` for nothing.
 pub(super) fn of(route: &Route) -> Option<Told> {
     let table = match route.method {
         Method::Get => OF_GET,

@@ -1,4 +1,4 @@
-//! What every request shares: the broker, the node, options, samples. Refuses to know HTTP.
+//! State that every request shares: the broker, the node, options, samples. Refuses to know HTTP.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -89,7 +89,7 @@ impl Default for Headers {
     }
 }
 
-/// What can be set about the HTTP API.
+/// The options of the HTTP API.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
     /// Path below which all is served, without a slash at its end. Default empty.
@@ -160,7 +160,7 @@ impl Default for HttpOptions {
 /// How long a large body waits for memory before it is refused: as long as the one before it may take.
 const ROOM_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What handlers know. Cheap to clone.
+/// The state that handlers share. Cheap to clone.
 #[derive(Clone)]
 pub struct App(pub(crate) Arc<Inner>);
 

@@ -1,4 +1,4 @@
-//! Who asks, and what users with which tags may ask for. Knows RabbitMQ's texts; refuses to know resources.
+//! Authentication of the caller, and rights by tags. Knows RabbitMQ's texts; refuses to know resources.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use broker::{Broker, LoginOutcome, User};
 use super::problem::Problem;
 use super::query::form;
 
-/// What a route asks of the user who calls it.
+/// The right that a route asks of the user who calls it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Anybody, without a password.

@@ -128,7 +128,7 @@ pub(crate) enum Coding {
 }
 
 impl Coding {
-    /// What a client takes: gzip, unless it does not name it or gives it the weight 0.
+    /// The encoding that a client takes: gzip, unless it does not name it or gives it the weight 0.
     pub(crate) fn asked(headers: &HeaderMap) -> Self {
         let lists = headers.get_all(header::ACCEPT_ENCODING).into_iter();
         let mut words = lists.filter_map(|list| list.to_str().ok()).flat_map(|list| list.split(','));
@@ -192,7 +192,7 @@ impl Writer {
             Writer::Plain(pieces) => pieces,
             Writer::Gzip(gathered) => gathered.get_mut().get_mut(),
         };
-        // What is dropped from here on is not sent behind the error. Nobody may be there to be told.
+        // Pieces that are dropped from here on are not sent behind the error. Nobody may be there to be told.
         pieces.is_broken = true;
         let _ = pieces.pieces.try_send(Err(error));
     }

@@ -28,7 +28,7 @@ pub(crate) struct Call {
     pub(crate) reason: Option<String>,
     /// Entity tag of what the client has already (`If-None-Match`).
     pub(crate) known: Option<String>,
-    /// What the client says the body is (`Content-Type`).
+    /// The type that the client gives the body (`Content-Type`).
     pub(crate) content_type: Option<String>,
     /// Another node asks: the answer has what this node has, and no more.
     pub(crate) is_from_node: bool,

@@ -48,7 +48,7 @@ fn answer(call: &Call, channels: Vec<ChannelRow>) -> Answer {
     };
     let name = |channel: &ChannelRow| Cow::Owned(channel.name());
     let channels = Listing::new(channels, name, render);
-    // Those of one vhost or connection RabbitMQ never cuts into pages.
+    // RabbitMQ never cuts the channels of one vhost or connection into pages.
     let is_part = call.part_if("vhost").or(call.part_if("connection")).is_some();
     elsewhere::list(call, channels, !is_part)
 }

@@ -95,11 +95,11 @@ pub(crate) fn list_of(call: &Call, lines: Vec<ConnectionRow>) -> Answer {
     };
     let name = |line: &ConnectionRow| Cow::Owned(line.info.name.clone());
     let lines = Listing::new(lines, name, render);
-    // Those of one vhost RabbitMQ never cuts into pages.
+    // RabbitMQ never cuts the connections of one vhost into pages.
     elsewhere::list(call, lines, call.part_if("vhost").is_none())
 }
 
-/// What stands where a connection has no certificate: lists and the page of one differ with RabbitMQ.
+/// The stand-in where a connection has no certificate: lists and the page of one differ with RabbitMQ.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Details {
     Plain,
@@ -169,7 +169,7 @@ pub(crate) fn show_one(call: &Call, row: &ConnectionRow) -> Answer {
     listing::one(call, connection_object(&call.app, row, Details::Full, Ranges::of(call)))
 }
 
-/// Whose connections a user may close: monitors only look.
+/// Whether the caller may close connections of `user`: monitors only look.
 fn may_close(call: &Call, user: &str) -> Result<(), Problem> {
     if is_administrator(&call.user) || user == &*call.user.name {
         return Ok(());

@@ -27,10 +27,10 @@ pub(crate) const ROUTES: &[Route] = &[
     ),
 ];
 
-/// Whose consumers somebody may see, and in which vhosts those are.
+/// The consumers that a user may see, and the vhosts of these.
 enum Seen {
     All(Vec<Arc<Vhost>>),
-    /// Those of the user's own connections. No other queues are asked.
+    /// Consumers of the user's own connections. No other queues are asked.
     Own(HashSet<ConnectionId>, Vec<Arc<Vhost>>),
 }
 

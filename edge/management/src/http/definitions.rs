@@ -115,7 +115,7 @@ fn export_vhost(call: &Call) -> Answer {
     })
 }
 
-/// What was posted.
+/// The posted document.
 struct Posted<'a> {
     document: &'a [u8],
     /// The file's name, of a form that has one.

@@ -1,5 +1,5 @@
-//! What only the other nodes of a cluster have: their connections and channels, and what they have counted. A node asks the others with the route, the query and the user of its
-//! own request, and adds their answers to its own. A node that does not answer is passed over.
+//! Objects that only the other nodes of a cluster have: their connections and channels, and their counts. A node asks the others with the route, the
+//! query and the user of its own request, and adds their answers to its own. A node that does not answer is passed over.
 
 use std::cell::RefCell;
 
@@ -44,7 +44,7 @@ pub(crate) struct Asked {
     reason: Option<String>,
 }
 
-/// What came of it.
+/// The outcome of the question.
 #[derive(Debug, Serialize, Deserialize)]
 struct Said {
     status: u16,
@@ -68,7 +68,7 @@ fn ask(call: &Call, method: Method) -> Vec<Said> {
     answers.filter_map(|(_, bytes)| serde_json::from_slice(&bytes).ok()).collect()
 }
 
-/// What the other nodes answer to the same request.
+/// The answers of the other nodes to the same request.
 pub(crate) fn pages(call: &Call) -> Vec<Value> {
     ask(call, Method::Get).into_iter().filter(|said| said.status == 200).map(|said| said.body).collect()
 }

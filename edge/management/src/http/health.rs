@@ -201,7 +201,7 @@ fn certificates(call: &Call) -> Answer {
     failed(json!({"reason": "Certificates expiring", "expired": expired}))
 }
 
-/// What RabbitMQ shows of a listener some of whose certificates end before that time.
+/// The facts that RabbitMQ shows of a listener some of whose certificates end before that time.
 fn expiring(listener: &NodeListener, certificates: &NodeCertificates, until_s: i64) -> Option<Value> {
     let is_its = match listener.protocol {
         TLS_LISTENER_PROTOCOL => certificates.keys == "ssl_options",

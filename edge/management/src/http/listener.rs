@@ -289,7 +289,7 @@ async fn serve_in_slot(
     }
     let parts = served.into_parts();
     let has_asked = !parts.read_buf.is_empty();
-    // What the kernel knows, not what the runtime has heard of: that may be late when there is much to do.
+    // The kernel's knowledge, not the runtime's: that may be late when there is much to do.
     let stream = parts.io.into_inner().into_std().ok()?;
     if !has_asked && stream.peek(&mut [0]).is_ok_and(|bytes| bytes > 0) {
         slot.stay();
@@ -309,7 +309,7 @@ fn log_end(remote: SocketAddr, served: hyper::Result<()>) {
 /// Closes a connection that has to make room. A client whose request is on its way learns that it may ask again.
 fn turn_away(mut stream: std::net::TcpStream, has_asked: bool) {
     if has_asked {
-        // What stays unread makes the kernel take back the answer.
+        // Unread bytes make the kernel take back the answer.
         let mut unread = [0; 4096];
         let is_more = |it: &io::Result<usize>| it.as_ref().is_ok_and(|bytes| *bytes > 0);
         (0..BUFFER_BYTES_MAX / unread.len())

@@ -100,13 +100,13 @@ impl Wanted {
     }
 }
 
-/// What makes JSON of items.
+/// The function that makes JSON of items.
 pub(crate) type Render<T> = Box<dyn Fn(&[T], &Wanted) -> Vec<Value>>;
 
 /// Things to list.
 pub(crate) struct Listing<T> {
     items: Vec<T>,
-    /// What `name` is looked for in.
+    /// The text in which `name` is searched.
     name: fn(&T) -> Cow<'_, str>,
     render: Render<T>,
     /// The order without `sort`, unless it is that of the items.

@@ -29,7 +29,7 @@ const CONFIRM_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most messages of one answer.
 const COUNT_MAX: i64 = 10_000;
 
-/// What a message takes beside its texts, bytes.
+/// Bytes of a message beside its texts.
 const MESSAGE_BYTES: usize = 256;
 
 /// Bytes of messages of one answer after which no more messages are taken.
@@ -49,7 +49,7 @@ impl ConfirmSink for Confirmed {
     }
 }
 
-/// What came of a publish.
+/// The outcome of a publish.
 struct Published {
     routed: Routed,
 }
@@ -189,7 +189,7 @@ pub(crate) fn publish(call: &Call) -> Answer {
     Ok(Reply::Json(json!({"routed": published.routed == Routed::Yes})))
 }
 
-/// What becomes of messages that were looked at.
+/// The treatment of messages that were looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AckMode {
     /// They go back.

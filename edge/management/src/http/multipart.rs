@@ -25,10 +25,10 @@ pub(crate) fn is_form(content_type: &str) -> bool {
     content_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("multipart/form-data")
 }
 
-/// The fields of a form, in its order. What stands before the first boundary and behind the last one is passed over.
+/// The fields of a form, in its order. Bytes before the first boundary and behind the last one are passed over.
 ///
 /// # Errors
-/// What is wrong with it, for people.
+/// The fault of the form, for people.
 pub(crate) fn parts<'a>(content_type: &str, body: &'a [u8]) -> Result<Vec<Part<'a>>, &'static str> {
     let boundary = parameters(content_type).find(|(name, _)| name == "boundary").map(|(_, value)| value);
     let boundary = boundary.filter(|it| !it.is_empty()).ok_or("the form names no boundary")?;
@@ -61,7 +61,7 @@ pub(crate) fn parts<'a>(content_type: &str, body: &'a [u8]) -> Result<Vec<Part<'
 
 const UNFINISHED: &str = "the form ends before its last boundary";
 
-/// What stands before a delimiter and what behind it.
+/// The bytes before a delimiter and the bytes behind it.
 fn behind<'a>(text: &'a [u8], delimiter: &memmem::Finder<'_>) -> Option<(&'a [u8], &'a [u8])> {
     let at = delimiter.find(text)?;
     Some((&text[..at], &text[at + delimiter.needle().len()..]))

@@ -1,4 +1,4 @@
-//! What is known about the node without asking the broker: exchange types, listeners, memory of the process.
+//! Facts about the node that are known without asking the broker: exchange types, listeners, memory of the process.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub(crate) fn auth_mechanisms() -> Value {
     all.iter().map(|(name, about)| json!({"name": name, "description": about, "enabled": true})).collect()
 }
 
-/// What stands where RabbitMQ shows its virtual machine.
+/// The stand-in for RabbitMQ's virtual machine.
 pub(crate) fn runtime(node: &Node) -> String {
     format!("none: Warren {} is a native program", node.version)
 }
@@ -116,7 +116,7 @@ impl Process {
     }
 }
 
-/// What the process uses; what RabbitMQ counts and is not here is 0.
+/// The resources that the process uses; resources that RabbitMQ counts and Warren does not have are 0.
 pub(crate) fn used(memory_bytes: u64, disk_free_bytes: u64) -> Vec<(&'static str, u64)> {
     let process = Process::now();
     let mut used = vec![

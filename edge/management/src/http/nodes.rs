@@ -209,7 +209,7 @@ pub(crate) fn parts_of(broker: &Broker) -> Map<String, Value> {
     parts
 }
 
-/// Those of the node that is asked for, which may be another member of the cluster.
+/// The parts of the node that is asked for, which may be another member of the cluster.
 fn parts(call: &Call) -> Result<Map<String, Value>, Problem> {
     let name = call.part("node");
     let other = members(call.node()).into_iter().any(|it| it.name == name && it.name.as_str() != NODE_NAME);
@@ -244,7 +244,7 @@ fn memory_relative(call: &Call) -> Answer {
     Ok(Reply::Json(json!({"memory": parts})))
 }
 
-/// What RabbitMQ answers for an owner that has none.
+/// RabbitMQ's answer for an owner that has none.
 fn no_tables(call: &Call) -> Answer {
     check(call)?;
     Ok(Reply::Json(json!({"ets_tables_memory": "no_tables"})))

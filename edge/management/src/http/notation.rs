@@ -43,7 +43,7 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// What comes next: a sign or a word.
+    /// The next sign or word.
     fn next(&self) -> Option<&'a str> {
         let rest = self.rest.trim_start();
         let first = rest.chars().next()?;

@@ -1,4 +1,4 @@
-//! What the first page shows: the overview, who asks, versions, the cluster's name, extensions.
+//! Data of the first page: the overview, the caller, versions, the cluster's name, extensions.
 
 use broker::Broker;
 use serde_json::{Value, json};

@@ -84,8 +84,8 @@ fn embedded(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or(Value::Null)
 }
 
-/// Those that the path asks for. Limits of vhosts and operator policies are parameters, too, as with RabbitMQ; so are policies for
-/// those who ask for them by their component.
+/// The parameters that the path asks for. Limits of vhosts and operator policies are parameters, too, as with RabbitMQ; so are policies for
+/// callers that ask for them by their component.
 fn found(call: &Call) -> Vec<Value> {
     let (component, vhost) = (call.part_if("component"), call.part_if("vhost"));
     let name = call.part_if("name");

@@ -134,7 +134,7 @@ fn asked(call: &Call) -> Vec<Value> {
     granted(call.broker(), in_path(call))
 }
 
-/// Whose permissions the path asks for. An exchange in it says only what a DELETE takes, as in RabbitMQ.
+/// The user whose permissions the path asks for. An exchange in it names only the permission that a DELETE takes, as in RabbitMQ.
 fn in_path(call: &Call) -> Asked<'_> {
     Asked { user: call.part_if("user"), vhost: call.part_if("vhost") }
 }

@@ -1,4 +1,4 @@
-//! What the HTTP API refuses: a status and RabbitMQ's `{"error", "reason"}`. The one translation from refusals of the broker.
+//! Refusals of the HTTP API: a status and RabbitMQ's `{"error", "reason"}`. The one translation from refusals of the broker.
 
 use std::borrow::Cow;
 
@@ -82,7 +82,7 @@ impl Problem {
         }
     }
 
-    /// What the client reads. A reason repeats what was sent, as in RabbitMQ, but not all of something long.
+    /// The body that the client reads. A reason repeats the client's text, as in RabbitMQ, but not all of something long.
     pub(crate) fn body(&self) -> Value {
         json!({"error": self.error, "reason": within_bounds(&self.reason)})
     }
@@ -94,7 +94,7 @@ const TEXT_BYTES_MAX: usize = 4096;
 /// Most elements of a list in a reason.
 const ELEMENTS_MAX: usize = 16;
 
-/// What is longer ends with three dots; a list or an object in it is a text then.
+/// A longer text ends with three dots; a list or an object in it is a text then.
 fn within_bounds(reason: &Value) -> Value {
     match reason {
         Value::Array(elements) => elements.iter().take(ELEMENTS_MAX).map(one_within_bounds).collect(),
@@ -141,7 +141,7 @@ impl From<Refused> for Problem {
 /// Waits until a change of management's own is durable.
 ///
 /// # Errors
-/// What the broker refuses.
+/// The refusal of the broker.
 pub(crate) fn durable<T: Unpin>(
     commit: Result<broker::Call<Result<T, broker::Refused>>, broker::Refused>,
 ) -> Result<(), Problem> {

@@ -11,8 +11,8 @@ use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::route::{Lane, Method, Route, route};
 
-/// Options that the page of a route knows. What scrapers of pprof send to every program is passed over by those pages: it does not change
-/// what they answer.
+/// Options that the page of a route knows. These pages pass over options that scrapers of pprof send to every program: they do not change
+/// the answer.
 fn options(route: &str) -> &'static [&'static str] {
     match route {
         "/debug/pprof/profile" => &["seconds", "hz", "by", "only", "as", "debug", "gc"],

@@ -87,11 +87,11 @@ pub(crate) const ROUTES: &[Route] = &[
 /// How much of a queue is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Details {
-    /// What lists show.
+    /// The fields that lists show.
     Some,
-    /// What the detailed list and the page of one queue show.
+    /// The fields that the detailed list and the page of one queue show.
     All,
-    /// What is known without asking the queue, without statistics; or a little less of it, with lengths.
+    /// The fields that are known without asking the queue, without statistics; or a little less of it, with lengths.
     None { totals: bool },
 }
 
@@ -157,7 +157,7 @@ fn answer(call: &Call, details: Details, declared_by: Option<&[u8]>) -> Answer {
     listing::answer(call, Listing::new(all, name, render).of_many(order, peek))
 }
 
-/// What lists are mostly sorted by, as [`render`] would show it.
+/// The field that lists are mostly sorted by, as [`render`] would show it.
 fn peek(queue: &Arc<Queue>, path: &str) -> Option<Value> {
     let is_elsewhere = queue.is_elsewhere();
     let counted: fn(&QueueGlance) -> u64 = match path {
@@ -249,7 +249,7 @@ fn known(app: &super::app::Inner, row: &QueueRow, details: Details) -> Map<Strin
     json
 }
 
-/// What a glance at the queue shows; nobody waits for it.
+/// Adds the fields that a glance at the queue shows; nobody waits for it.
 fn add_contents(
     app: &super::app::Inner,
     json: &mut Map<String, Value>,
@@ -335,7 +335,7 @@ fn declare(call: &Call) -> Answer {
     if let Some(node) = words_of(&object, "node")?.filter(|node| !call.node().names.mean(node)) {
         return Err(Problem::bad(format!("Node {node} is not a cluster member")));
     }
-    // What a queue cannot be over HTTP is passed over, but it has to be a flag.
+    // A property that a queue cannot have over HTTP is passed over, but it has to be a flag.
     if let Some(other) = object.get("exclusive").filter(|it| !it.is_boolean()) {
         return Err(Problem::bad(json!(["not_boolean", other])));
     }

@@ -19,7 +19,7 @@ use crate::resources::node::resident_bytes;
 /// Names and values.
 type Counters = Vec<(&'static str, u64)>;
 
-/// What a request wants to know of the past.
+/// The wishes of a request about the past.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Ranges {
     lengths: Option<Range>,
@@ -32,7 +32,7 @@ pub(crate) struct Ranges {
 const RANGE_STEPS_MAX: i64 = 500;
 
 impl Ranges {
-    /// What is wrong with the ranges asked for, in RabbitMQ's words; what is no number does not count.
+    /// The fault of the ranges asked for, in RabbitMQ's words; a value that is no number does not count.
     pub(crate) fn problem(call: &Call) -> Option<String> {
         ["lengths", "msg_rates", "data_rates", "node_stats"].iter().find_map(|name| {
             let number = |part: &str| call.query(&format!("{name}_{part}"))?.parse::<i64>().ok();

@@ -1,4 +1,4 @@
-//! What handlers answer, and how answers become bytes. Refuses to know what is in them.
+//! Answers of handlers, and how answers become bytes. Refuses to know their content.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl Kept {
     }
 }
 
-/// What the head of a streamed answer says.
+/// The head of a streamed answer.
 #[derive(Default)]
 pub(crate) struct About {
     /// `Content-Length`, where it is known and nothing is compressed.
@@ -80,7 +80,7 @@ impl Reply {
     }
 }
 
-/// What handlers give.
+/// The result of a handler.
 pub(crate) type Answer = Result<Reply, Problem>;
 
 /// 201 for something new, 204 for something that was there.

@@ -10,10 +10,10 @@ use profiles::SVG;
 /// Answers below this size are not compressed, bytes: RabbitMQ's.
 const PACKED_BYTES_MIN: usize = 300;
 
-/// What a picture may do: run its own script, which asks what to look for, and nothing else.
+/// The rights of a picture: to run its own script, which asks what to look for, and nothing else.
 const PICTURE_CSP: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; sandbox allow-scripts allow-modals";
 
-/// What browsers are asked for when they send no login.
+/// The login that browsers are asked for when they send none.
 pub(crate) const REALM: &str = "Basic realm=\"RabbitMQ Management\"";
 
 /// An answer that is sent as a whole.

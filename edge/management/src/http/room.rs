@@ -15,7 +15,7 @@ pub(crate) const ANSWERS_KIB_MAX: usize = 128 << 10;
 /// Answers up to this length take no room: requests that are answered at once have a bound of their own.
 pub(crate) const SHORT_BYTES_MAX: usize = 64 << 10;
 
-/// What an answer that grows takes at once, bytes.
+/// Bytes that an answer that grows takes at once.
 const STEP_BYTES: usize = 1 << 20;
 
 /// How long a request waits for room before it is refused.

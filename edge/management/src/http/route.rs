@@ -4,7 +4,7 @@ use super::auth::Access;
 use super::call::Call;
 use super::reply::Answer;
 
-/// What a route does.
+/// The action of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Method {
     Get,
@@ -39,7 +39,7 @@ pub(crate) enum Lane {
 /// How large the body of a request may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodySize {
-    /// What is said of one object: [`OBJECT_BODY_BYTES_MAX`], or less where the API takes less.
+    /// The description of one object: [`OBJECT_BODY_BYTES_MAX`], or less where the API takes less.
     Object,
     /// A message: as large as the API takes bodies.
     Message,

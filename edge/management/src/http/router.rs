@@ -142,7 +142,7 @@ fn is_json(response: &Response<Body>) -> bool {
     matches!(response.status().as_u16(), 200 | 404) && content_type.is_some_and(|it| it == "application/json")
 }
 
-/// What the handler of a route answers, or why it is not asked.
+/// The answer of the handler of a route, or why it is not asked.
 async fn answered(
     app: &App,
     route: &'static Route,
@@ -170,7 +170,7 @@ async fn read_login(app: &App, head: &mut Parts, mut body: Body) -> Result<Body,
     Ok(Body::from(form))
 }
 
-/// An answer for which the body does not matter. Who waits to be asked for it is not.
+/// An answer for which the body does not matter. A client that waits to be asked for it is not asked.
 fn unread(head: &Parts, body: Body, response: Response<Body>) -> Response<Body> {
     if !head.headers.contains_key(header::EXPECT) {
         linger(head, body);
@@ -314,7 +314,7 @@ async fn take_body(
         call.body = received(head, sent, bytes_max).await?;
         return Ok(None);
     }
-    // Who sends a large body slowly keeps a few others with large bodies waiting, for a while, and nobody else.
+    // A client that sends a large body slowly keeps a few others with large bodies waiting, for a while, and nobody else.
     let crowded = || {
         refuse(&Problem::new(503, "service_unavailable", "too many large bodies are on their way; try again"))
     };
@@ -328,7 +328,7 @@ async fn take_body(
     Ok(Some((whole, more.ok_or_else(crowded)?)))
 }
 
-/// What an answer with messages needs before one of them is taken: room for the largest, and a place among the long answers.
+/// The needs of an answer with messages before one of them is taken: room for the largest, and a place among the long answers.
 async fn room_for_messages(app: &App, user: &str) -> Result<(Room, Place), Problem> {
     let place = app.0.places.take(user)?;
     let room = Room::wait(&app.0.answers, app.0.largest_message()).await?;
@@ -510,7 +510,7 @@ mod tests {
         (app, address, folder)
     }
 
-    /// What a definitions document of 200 kB is answered.
+    /// The answer to a definitions document of 200 kB.
     async fn import(address: std::net::SocketAddr) -> String {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let body = format!("{{\"x\":\"{}\"}}", "x".repeat(200_000));

@@ -47,7 +47,7 @@ const BEFORE_MS: u64 = 4_000;
 /// Steps of one history at most.
 const STEPS_MAX: u64 = 1_000;
 
-/// What is sampled.
+/// The object that is sampled.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     /// Message counters of the node, ...
@@ -112,7 +112,7 @@ struct Sample {
 #[derive(Debug, Default)]
 struct Track {
     samples: VecDeque<Sample>,
-    /// What left `samples`, one of every minute.
+    /// The samples that left `samples`, one of every minute.
     coarse: VecDeque<Sample>,
     asked_ms: u64,
     /// When it was asked for last, as [`Tracks`] counts looks.
@@ -205,7 +205,7 @@ impl Track {
     }
 }
 
-/// What is remembered, and which of it is forgotten first.
+/// The samples that are remembered, and the order in which they are forgotten.
 #[derive(Debug, Default)]
 struct Tracks {
     all: HashMap<Key, Track>,
@@ -276,7 +276,8 @@ impl Samples {
         self.0.lock().all.entry(key).or_default().push_of_node(now_ms(), &values);
     }
 
-    /// Takes a sample of every object that is sampled all the time. What an earlier round had and this one has not is gone, and forgotten.
+    /// Takes a sample of every object that is sampled all the time. An object that an earlier round had and this one has not is gone, and
+    /// forgotten.
     pub(crate) fn take_all(&self, objects: &[(Key, Vec<(&'static str, u64)>)]) {
         self.take_all_at(now_ms(), objects);
     }

@@ -98,7 +98,7 @@ fn list(items: &Value, about: &str) -> Value {
     json!({"type": "array", "items": items, "description": about})
 }
 
-/// What `/api/explain/route` answers.
+/// The answer of `/api/explain/route`.
 pub(super) fn route() -> Value {
     let name = json!({"type": "string"});
     let turned_away = object(&[

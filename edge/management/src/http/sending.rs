@@ -30,8 +30,8 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    /// Sends an answer, and what a streamed one writes behind its head. Who reads slowly keeps a place among the long answers, and no
-    /// turn of others.
+    /// Sends an answer, and the bytes that a streamed one writes behind its head. A slow reader keeps a place among the long answers, and
+    /// no turn of others.
     pub(crate) fn send(self, answer: Answer) {
         let (produce, about) = match answer {
             Err(problem) => return drop(self.answered.send(refuse(&problem))),
@@ -57,7 +57,7 @@ struct Long {
 }
 
 enum State {
-    /// What there is of it so far.
+    /// The bytes of it so far.
     Kept(Vec<u8>, Box<Sending>),
     /// The client has its head. The place is free when the last byte is written.
     Begun(Box<Writer>, Place),

@@ -36,7 +36,7 @@ pub(crate) fn connection(broker: &Broker, id: ConnectionId) -> Option<std::sync:
     broker.connections().get(id)
 }
 
-/// What others show of a connection.
+/// The details that others show of a connection.
 pub(crate) fn connection_details(info: &ConnectionInfo) -> Value {
     json!({"name": info.name, "peer_host": info.peer_host, "peer_port": info.peer_port})
 }

@@ -25,7 +25,7 @@ const FRESH_AMONG_BUSY: Duration = Duration::from_secs(10);
 pub(super) struct SlotBounds {
     /// Connections at once.
     pub(super) count_max: usize,
-    /// Those of one address that may be idle at once; a further one ends the oldest of them.
+    /// The connections of one address that may be idle at once; a further one ends the oldest of them.
     pub(super) address_idle_max: usize,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Slots {
     connections: Mutex<HashMap<u64, Connection>>,
     next: AtomicU64,
     freed: Notify,
-    /// Who waits for a slot: one looks for it, the others stand in line behind, one of each address.
+    /// Connections that wait for a slot: one looks for it, the others stand in line behind, one of each address.
     line: Line,
     /// The others of an address wait behind the one that stands in line.
     lines: Mutex<HashMap<IpAddr, Weak<Line>>>,
@@ -65,7 +65,8 @@ impl Connection {
         self.calls == 0 && !self.is_ending && (self.has_called || self.idle_since.elapsed() >= fresh)
     }
 
-    /// Who makes room goes first by this: who has the answer and only sends, who never asked, who has been idle longest.
+    /// The order in which connections make room: one that has the answer and only sends, one that never asked, one that has been idle
+    /// longest.
     fn rank(&self) -> (bool, bool, Instant) {
         (!self.is_lingering, self.has_called, self.idle_since)
     }
@@ -121,7 +122,7 @@ impl Slots {
             if let Some(slot) = self.try_acquire(address) {
                 return slot;
             }
-            // Whoever became idle in between is found at the next look.
+            // A connection that became idle in between is found at the next look.
             let _ = tokio::time::timeout(Duration::from_millis(20), freed).await;
         }
     }
@@ -193,7 +194,7 @@ impl Slot {
         self.end.notified().await;
     }
 
-    /// Whether the connection has to make room. Whose request came in between stays, and another one goes.
+    /// Whether the connection has to make room. A connection whose request came in between stays, and another one goes.
     pub(super) fn is_given_up(&self) -> bool {
         let look = |it: &mut Connection| {
             it.is_ending &= it.calls == 0;

@@ -1,4 +1,4 @@
-//! What lists are sorted by, as little of it as that takes. Refuses to know where values stand.
+//! Sort keys of lists, as small as possible. Refuses to know where values stand.
 
 use std::cmp::Ordering;
 

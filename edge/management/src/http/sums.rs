@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// Adds the counters of another node, with their rates and samples. What only the other node has is taken over.
+/// Adds the counters of another node, with their rates and samples. Counters that only the other node has are taken over.
 pub(crate) fn add(total: &mut Map<String, Value>, more: &Map<String, Value>) {
     for (name, more) in more {
         match total.get_mut(name) {

@@ -100,7 +100,8 @@ pub(crate) fn words(object: &Map<String, Value>, key: &str) -> Result<Option<Vec
     }
 }
 
-/// What a body says of a vhost. What it does not name is as with a new one, also for a vhost that exists; but its protection stays.
+/// The description of a vhost in a body. A setting that it does not name is as with a new one, also for a vhost that exists; but its
+/// protection stays.
 struct Said {
     description: Box<str>,
     tags: Vec<Box<str>>,
@@ -152,7 +153,7 @@ fn put_vhost(call: &Call) -> Answer {
         let mut metadata = new_vhost_metadata();
         said.apply(&mut metadata);
         broker.add_vhost_with(name, metadata)?.wait()?;
-        // Who makes a vhost over HTTP may do everything in it.
+        // A user who makes a vhost over HTTP may do everything in it.
         broker.set_permissions(&call.user.name, name, &[".*", ".*", ".*"].map(String::from))?.wait()?;
     } else {
         broker.edit_vhost(name, |metadata| said.apply(metadata))?;

@@ -9,7 +9,7 @@ use super::metric::{Metric, counter, deliveries, gauge, write_objects};
 use super::page::{Page, labels};
 use crate::resources::connections::pid;
 
-/// What is shown of a connection, or of all.
+/// The figures of a connection, or of all.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Connection {
     pub(crate) totals: ConnectionTotals,
@@ -33,7 +33,7 @@ pub(crate) const PACKETS: &[Metric<Connection>] = &[
     gauge("connection_channels", "Channels of the connection", |it| it.channels as f64),
 ];
 
-/// What a channel holds now.
+/// The messages that a channel holds now.
 pub(crate) const CHANNELS: &[Metric<ChannelInfo>] = &[
     gauge("channel_consumers", "Consumers on the channel", |it| it.consumer_count as f64),
     gauge("channel_messages_unacked", "Deliveries not settled", |it| it.messages_unacknowledged as f64),
@@ -50,7 +50,7 @@ pub(crate) const CHANNELS: &[Metric<ChannelInfo>] = &[
     }),
 ];
 
-/// What a channel has published.
+/// The messages that a channel has published.
 pub(crate) const PUBLISHES: &[Metric<ChannelInfo>] = &[
     counter("channel_messages_published_total", "Messages published", |it| it.traffic.published as f64),
     counter("channel_messages_confirmed_total", "Publishes confirmed", |it| it.traffic.confirmed as f64),
@@ -64,7 +64,7 @@ pub(crate) const PUBLISHES: &[Metric<ChannelInfo>] = &[
     }),
 ];
 
-/// What a channel was given.
+/// The messages that a channel was given.
 pub(crate) const DELIVERIES: &[Metric<ChannelInfo>] = deliveries!("channel_", traffic.deliveries);
 
 /// All connections, closed ones included where that only grows.
@@ -86,7 +86,7 @@ pub(crate) struct Channels {
     pub(crate) publishers: u64,
 }
 
-/// What the channels of open connections do now; what they and closed ones have done.
+/// The figures of the channels of open connections now; the totals of them and closed ones.
 pub(crate) fn channel_sum(broker: &Broker) -> Channels {
     let mut all = Channels::default();
     for (_, control) in broker.connections().all() {

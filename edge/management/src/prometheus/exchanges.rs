@@ -22,7 +22,7 @@ pub(crate) const METRICS: &[Metric<Passage>] = &[
     }),
 ];
 
-/// What RabbitMQ does not have.
+/// Metrics that RabbitMQ does not have.
 pub(crate) const OURS: &[Metric<Passage>] =
     &[counter("exchange_messages_routed_total", "Queues that messages of the exchange went to", |it| {
         it.left as f64

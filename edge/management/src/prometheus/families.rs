@@ -11,7 +11,7 @@ use super::page::Page;
 use super::{certificates, clients, exchanges, global, links, node, queues, shovels, stages, streams};
 use crate::resources::node::Node;
 
-/// What a page is asked about.
+/// The object of a request for a page.
 pub(crate) struct Asked<'a> {
     pub(crate) broker: &'a Broker,
     pub(crate) node: &'a Node,
@@ -168,7 +168,7 @@ pub(crate) fn aggregated(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<(
     whole(asked, page, &channels)
 }
 
-/// What is the same whether objects are summed or not.
+/// Metrics that are the same whether objects are summed or not.
 fn whole(asked: &Asked<'_>, page: &mut Page<'_>, channels: &clients::Channels) -> io::Result<()> {
     global::totals(asked, page, channels)?;
     global::passed(asked, page, channels)?;

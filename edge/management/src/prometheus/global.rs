@@ -114,7 +114,7 @@ fn label(shown: &str) -> Option<&'static str> {
     })
 }
 
-/// What has passed since the start.
+/// Messages that have passed since the start.
 pub(crate) fn passed(asked: &Asked<'_>, page: &mut Page<'_>, channels: &Channels) -> io::Result<()> {
     let before = page.set_prefix("rabbitmq_global_");
     let mut sums = BTreeMap::from([("amqp091", TrafficTotals::default())]);
@@ -202,7 +202,7 @@ pub(crate) fn totals(asked: &Asked<'_>, page: &mut Page<'_>, channels: &Channels
     Ok(())
 }
 
-/// Who the node is and which page this is: what dashboards join the rest with (B181).
+/// The identity of the node and of the page: dashboards join the rest with it (B181).
 pub(crate) fn identity(asked: &Asked<'_>, page: &mut Page<'_>, endpoint: &str) -> io::Result<()> {
     let before = page.set_prefix("rabbitmq_");
     let version = asked.node.rabbitmq_version.as_bytes();

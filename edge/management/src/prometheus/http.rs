@@ -41,7 +41,7 @@ pub trait ExtraMetrics: Send + Sync {
     fn write(&self, page: &mut Page<'_>) -> io::Result<()>;
 }
 
-/// What can be set about the pages.
+/// The options of the pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrometheusOptions {
     /// Path of the first page. Default `/metrics`.
@@ -52,7 +52,7 @@ pub struct PrometheusOptions {
     pub login: Login,
 }
 
-/// What the first page shows.
+/// The content of the first page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FirstPage {
     /// Sums over all objects.
@@ -163,7 +163,7 @@ struct Inner {
 /// Turns of pages that may be long.
 struct Turns {
     running: Arc<Semaphore>,
-    /// Those that run or wait.
+    /// Pages that run or wait.
     places: Arc<Semaphore>,
 }
 
@@ -283,7 +283,7 @@ impl Prometheus {
         response
     }
 
-    /// Whoever does not read pages of objects keeps nobody from those of sums.
+    /// A client that does not read pages of objects keeps nobody from those of sums.
     async fn turn(&self, which: Which) -> Option<Vec<OwnedSemaphorePermit>> {
         match (which, self.0.options.first_page) {
             (Which::First, FirstPage::Sums) | (Which::Memory, _) => {

@@ -8,7 +8,7 @@
 //! families asked for, `/metrics/memory-breakdown` where memory is. Names, types and labels are those of RabbitMQ 4.3.6,
 //! compared by `testing/prometheus`; metrics that RabbitMQ does not have begin with `warren_`.
 //!
-//! A page is written while it is sent. What it costs beyond that: of each object its labels and one number per metric of the
+//! A page is written while it is sent. Its further memory: of each object its labels and one number per metric of the
 //! family under way. Queues are looked at, not asked. Refuses to know how the figures come about.
 
 mod certificates;

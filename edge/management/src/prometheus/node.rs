@@ -21,7 +21,7 @@ pub(crate) const CHURN: &[Metric<ChurnTotals>] = &[
     counter("queues_deleted_total", "Queues deleted", |it| it.queues_deleted as f64),
 ];
 
-/// What the process uses now.
+/// Resources that the process uses now.
 pub(crate) fn coarse(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let levels = asked.broker.alarms().levels();
     let files = process::open_files();
@@ -34,7 +34,7 @@ pub(crate) fn coarse(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
     optional(page, "disk_space_available_bytes", "Space free for the data directory", disk)
 }
 
-/// What it may use, and for how long it has run.
+/// The limits of the process, and for how long it has run.
 pub(crate) fn limits(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let levels = asked.broker.alarms().levels();
     let files = process::open_files_max();
@@ -53,7 +53,7 @@ fn optional(page: &mut Page<'_>, name: &str, help: &str, value: Option<u64>) -> 
     value.map_or(Ok(()), |value| page.sample(name, "", value as f64))
 }
 
-/// What went to disk and came back.
+/// Bytes that went to disk and came back.
 pub(crate) fn persister(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let (read, written) = process::disk_bytes().unwrap_or_default();
     for (name, help, bytes) in [
@@ -156,7 +156,7 @@ pub(crate) fn memory_breakdown(broker: &Broker, page: &mut Page<'_>) -> io::Resu
     Ok(())
 }
 
-/// What RabbitMQ does not have: the process as other exporters show it.
+/// Metrics that RabbitMQ does not have: the process as other exporters show it.
 pub(crate) fn process(page: &mut Page<'_>) -> io::Result<()> {
     let before = page.set_prefix("");
     if let Some(seconds) = process::cpu_s() {

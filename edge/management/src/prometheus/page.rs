@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// What kind of metric it is.
+/// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Only grows.
@@ -114,7 +114,7 @@ fn push_number(line: &mut String, value: f64) {
     };
 }
 
-/// Names and values of labels as they stand in a sample. What is not UTF-8 is replaced.
+/// Names and values of labels as they stand in a sample. Bytes that are not UTF-8 are replaced.
 pub fn labels(pairs: &[(&str, &[u8])]) -> String {
     let mut text = String::new();
     for (name, value) in pairs {

@@ -55,13 +55,13 @@ pub(crate) const DETAILS: &[Metric<QueueGlance>] = &[
 
 pub(crate) const DELIVERIES: &[Metric<QueueGlance>] = deliveries!("queue_", totals.deliveries);
 
-/// What came into queues. RabbitMQ tells it apart by channel and exchange too.
+/// Messages that came into queues. RabbitMQ tells them apart by channel and exchange too.
 pub(crate) const PUBLISHES: &[Metric<QueueGlance>] =
     &[counter("queue_messages_published_total", "Messages that exchanges brought to queues", |it| {
         it.totals.published as f64
     })];
 
-/// What RabbitMQ does not have: why messages left.
+/// Metrics that RabbitMQ does not have: why messages left.
 pub(crate) const LOSSES: &[Metric<QueueGlance>] = &[
     counter("queue_messages_expired_total", "Messages whose time to live ran out", |it| {
         it.totals.expired as f64

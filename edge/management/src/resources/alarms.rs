@@ -7,7 +7,7 @@ use broker::{Broker, Queue, Raised};
 /// This node, in texts.
 pub(crate) const NODE: crate::resources::node::OwnName = crate::resources::node::NODE_NAME;
 
-/// What the disk alarm means for messages that die, and what frees room.
+/// The meaning of the disk alarm for messages that die, and ways to free room.
 pub(crate) const LETTERS_WAIT: &str =
     "nothing is dead-lettered until it clears; consume, purge or delete queues, or lower disk_free_limit";
 

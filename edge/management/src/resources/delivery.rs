@@ -110,7 +110,7 @@ pub(crate) struct ConsumerExplanation {
 /// The state of the message log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct LogExplanation {
-    /// What persistent messages wait for before they are confirmed: `fsync` or `write`.
+    /// The step that persistent messages wait for before they are confirmed: `fsync` or `write`.
     pub(crate) confirms_after: &'static str,
     /// Bytes that are not durable yet.
     pub(crate) pending_bytes: u64,
@@ -230,7 +230,8 @@ fn of_protocol(control: &dyn ConnectionControl, queue: &Queue) -> Vec<ConsumerEx
     consumers.into_iter().map(explained).collect()
 }
 
-/// The queues of the same vhost beside this one that hold the most messages, with how many. Who may ask need not see other vhosts.
+/// The queues of the same vhost beside this one that hold the most messages, with how many. The caller need not have rights on other
+/// vhosts.
 fn fullest(broker: &Broker, beside: &Queue) -> Vec<String> {
     let queues = broker.vhost(beside.vhost_name()).into_iter().flat_map(|vhost| vhost.queues());
     let others = queues.filter(|queue| queue.is_durable() && queue.id() != beside.id());
@@ -246,7 +247,7 @@ fn fullest(broker: &Broker, beside: &Queue) -> Vec<String> {
     holding.iter().take(FULLEST_MAX).map(line).collect()
 }
 
-/// What is known without an answer of the queue.
+/// The facts that are known without an answer of the queue.
 fn silent(broker: &Broker, queue: &Queue) -> DeliveryExplanation {
     let storage = broker.storage_state();
     DeliveryExplanation {

@@ -1,7 +1,8 @@
 //! JSON as RabbitMQ reads it: of a name that stands twice in an object the first counts, and a byte order mark is no part of a document.
 //! Refuses to know what it is about.
 //!
-//! What is nested very deep is passed over where nobody asks for it, as in RabbitMQ, and refused where somebody does ([`is_too_deep`]).
+//! A value that is nested very deep is passed over where nobody asks for it, as in RabbitMQ, and refused where somebody does
+//! ([`is_too_deep`]).
 //!
 //! A few bytes of text can become a thousand of memory (`{"":0}`), so what is read is counted as it grows and has a bound.
 
@@ -11,7 +12,7 @@ use std::fmt;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// What editors on Windows put before a text in UTF-8.
+/// The bytes that editors on Windows put before a text in UTF-8.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// The text behind the mark.
@@ -19,15 +20,15 @@ pub(crate) fn unmarked(text: &str) -> &str {
     text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
 }
 
-/// What values may take beside their texts, bytes of memory: those of any object that is small enough to be kept.
+/// Bytes of memory that values may take beside their texts: those of any object that is small enough to be kept.
 const VALUES_BYTES_MAX: usize = 4 << 20;
 
-/// What values of an ordinary request of so many bytes may take, bytes of memory.
+/// Bytes of memory that values of an ordinary request of so many bytes may take.
 const fn request_bytes_max(text_bytes: usize) -> usize {
     VALUES_BYTES_MAX + text_bytes
 }
 
-/// What values of a document of so many bytes may take: more than those of queues with an argument each do.
+/// Bytes that values of a document of so many bytes may take: more than those of queues with an argument each do.
 pub(crate) const fn document_bytes_max(text_bytes: usize) -> usize {
     VALUES_BYTES_MAX + 16 * text_bytes
 }
@@ -38,7 +39,7 @@ const DEPTH_MAX: usize = 100;
 /// Lists and objects in each other that a value which is kept may have: fewer than can be read, so that what is shown of it can be, too.
 const KEPT_DEPTH_MAX: usize = 89;
 
-/// What is told of a value for which [`is_too_deep`] holds.
+/// The text for a value for which [`is_too_deep`] holds.
 pub(crate) const TOO_DEEP: &str = "a value nested deeper than 89 lists and objects";
 
 /// Whether a value cannot be kept for its depth: something in it may be missing.

@@ -3,10 +3,10 @@
 use metadata::Limits;
 use serde_json::{Map, Value};
 
-/// What a vhost may have limits of.
+/// The limits that a vhost may have.
 pub(crate) const VHOST_LIMITS: [&str; 2] = [Limits::CONNECTIONS_MAX, Limits::QUEUES_MAX];
 
-/// What a user may have limits of.
+/// The limits that a user may have.
 pub(crate) const USER_LIMITS: [&str; 2] = [Limits::CONNECTIONS_MAX, Limits::CHANNELS_MAX];
 
 /// As an object.

@@ -1,4 +1,4 @@
-//! What the command-line tools, the HTTP API and the metrics share: how a resource is read, checked and shown as JSON.
+//! Resources as the command-line tools, the HTTP API and the metrics share them: how a resource is read, checked and shown as JSON.
 //!
 //! One file per resource. Knows neither command lines nor HTTP requests.
 

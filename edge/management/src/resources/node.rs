@@ -1,4 +1,4 @@
-//! What a node is to management: its names, listeners, folders, log, and whether it is in maintenance.
+//! The node as management sees it: its names, listeners, folders, log, and whether it is in maintenance.
 
 pub(crate) mod certificates;
 pub(crate) mod cluster;
@@ -39,7 +39,7 @@ pub struct NodeTags {
     pub node: BTreeMap<String, String>,
 }
 
-/// What the process knows and the broker does not.
+/// The facts that the process knows and the broker does not.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// Open listeners.
@@ -54,9 +54,9 @@ pub struct Node {
     pub rabbitmq_version: String,
     /// Its own version.
     pub version: &'static str,
-    /// What it may be called.
+    /// The names that it may have.
     pub names: NodeNames,
-    /// What an operator says of the cluster, and of the node, by name.
+    /// The tags that an operator gives the cluster, and the node, by name.
     pub tags: NodeTags,
     /// The last lines of its log.
     pub journal: Arc<Journal>,
@@ -70,7 +70,7 @@ pub struct Node {
     pub set_log_level: fn(&str) -> Result<(), ()>,
     /// How long deliveries of queues that do not say so themselves may stay unacked, milliseconds.
     pub consumer_timeout_ms: u64,
-    /// What encrypted listeners show; nothing where none is encrypted.
+    /// The certificates of encrypted listeners; nothing where none is encrypted.
     pub certificates: Vec<NodeCertificates>,
     /// Whether clients are let in.
     pub maintenance: Arc<Maintenance>,

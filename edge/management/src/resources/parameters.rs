@@ -26,7 +26,7 @@ pub(crate) const OWN: [&str; 2] = [CLUSTER_ID, IMPORTED];
 pub(crate) fn show_cluster_name(broker: &Broker) {
     let recorded = broker.read_metadata(|state| {
         let (_, value) = state.global_parameters().find(|(known, _)| *known == CLUSTER_NAME)?;
-        // What is no text, such as a number, is shown as it was written.
+        // A value that is no text, such as a number, is shown as it was written.
         Some(serde_json::from_str(value).unwrap_or_else(|_| value.to_owned()))
     });
     broker.show_cluster_name(recorded.as_deref().unwrap_or(&broker.options().cluster_name));

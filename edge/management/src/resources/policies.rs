@@ -47,7 +47,7 @@ pub(crate) struct NewPolicy {
 }
 
 impl NewPolicy {
-    /// What stands in the body of a PUT; other keys are passed over, as RabbitMQ does.
+    /// Reads the body of a PUT; other keys are passed over, as RabbitMQ does.
     ///
     /// # Errors
     /// [`PolicyProblem::KeyMissing`].

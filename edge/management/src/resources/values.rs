@@ -175,8 +175,8 @@ fn without_login(uri: &str) -> Option<String> {
 }
 
 /// The value of a runtime parameter as RabbitMQ's events have it (B176), under the name `value`: an object becomes a table, an object
-/// in it the text of an Erlang term. What is no JSON stays a text. Logins in URIs are left out: who may read events is not asked whether he
-/// may see the shovels of other vhosts.
+/// in it the text of an Erlang term. A value that is no JSON stays a text. Logins in URIs are left out: a reader of events need not have
+/// the right to see the shovels of other vhosts.
 #[must_use]
 pub fn of_event(text: &str) -> TableBuf {
     let mut out = TableBuf::new();

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde_json::Value;
 
-/// What a column holds.
+/// The content of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Numbers, flags, texts as binaries.
@@ -20,7 +20,7 @@ pub(super) enum Kind {
     Tuple,
     /// `[name, type, value]` of each entry.
     Table,
-    /// What policies set.
+    /// The settings of policies.
     Settings,
 }
 

@@ -24,7 +24,7 @@ pub(super) fn log_tail(node: &Node, request: &Request) -> Outcome {
     Ok(Answer::facts(lines.join("\n"), json!({"lines": lines})))
 }
 
-/// Lines of the log behind a number, and the number of the newest one; without a number only that. Whoever wants more asks again.
+/// Lines of the log behind a number, and the number of the newest one; without a number only that. A caller that wants more asks again.
 pub(super) fn log_after(node: &Node, request: &Request) -> Outcome {
     let newest = node.journal.after(0, 1).last().map_or(0, |line| line.seq);
     let lines = match request.args.first().map(|text| text.parse::<u64>()) {

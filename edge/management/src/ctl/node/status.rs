@@ -9,7 +9,7 @@ use crate::ctl::protocol::Answer;
 use crate::ctl::{alarms, plugins, stages};
 use crate::resources::node::{NODE_NAME, Node};
 
-/// What is running.
+/// The running parts of the node.
 pub(crate) fn status(broker: &Broker, node: &Node) -> Answer {
     let vhosts = broker.vhosts();
     let queues: usize = vhosts.iter().map(|vhost| vhost.queue_count()).sum();

@@ -36,7 +36,7 @@ pub(super) struct Document {
     pub(super) bindings: Vec<Binding>,
 }
 
-/// What is of a vhost, and not of the node.
+/// The parts of a vhost, and not of the node.
 const OF_VHOST: [&str; 5] = ["parameters", "policies", "queues", "exchanges", "bindings"];
 
 impl Document {
@@ -331,7 +331,7 @@ pub(super) struct Binding {
     pub(super) arguments: Map<String, Value>,
 }
 
-/// What entries written by hand leave out is as RabbitMQ has it: durable, and not deleted by itself.
+/// The default of RabbitMQ for entries written by hand: durable, and not deleted by itself.
 const fn yes() -> bool {
     true
 }
@@ -375,7 +375,7 @@ fn value<'de, D: Deserializer<'de>>(from: D) -> Result<Value, D::Error> {
     FirstCounts::deserialize(from).map(|it| it.0)
 }
 
-/// What is said of a vhost. What is no object says nothing, as in RabbitMQ, whatever else it is.
+/// The description of a vhost. A value that is no object says nothing, as in RabbitMQ.
 fn metadata<'de, D: Deserializer<'de>>(from: D) -> Result<Metadata, D::Error> {
     match value(from)? {
         object @ Value::Object(_) => Metadata::deserialize(object).map_err(serde::de::Error::custom),

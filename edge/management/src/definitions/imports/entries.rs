@@ -182,7 +182,7 @@ fn with_objects(value: &Value) -> Value {
     value
 }
 
-/// A shovel. What RabbitMQ took and Warren does not, such as one with TLS, is left out.
+/// A shovel. A shovel that RabbitMQ took and Warren does not, such as one with TLS, is left out.
 pub(super) fn shovel(it: Parameter, vhost: Option<&str>) -> Result<Entry<SetParameter>, Problem> {
     let it = Parameter { value: with_objects(&it.value), ..it };
     let vhost = vhost_of(it.vhost.as_deref(), vhost, ("shovel", &it.name))?;
@@ -194,8 +194,8 @@ pub(super) fn shovel(it: Parameter, vhost: Option<&str>) -> Result<Entry<SetPara
     Ok(Entry::Taken(SetParameter { vhost, component, name: it.name.into(), value }))
 }
 
-/// Those with settings that are not there (federation, mirroring) are left out: half of a policy is another policy. So are those
-/// with patterns that permissions are left out for.
+/// Policies with settings that are not there (federation, mirroring) are left out: half of a policy is another policy. So are policies with
+/// patterns that permissions are left out for.
 fn policy_of(
     (kind, what): (PolicyKind, What),
     vhost: Name,

@@ -1,4 +1,4 @@
-//! What an import left out, and what that means: one row each. Refuses to know who reads it.
+//! Report of the entries that an import left out, and the consequences: one row each. Refuses to know its reader.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 

@@ -116,7 +116,7 @@ fn of_prefetch(prefetch: u32) -> String {
     if prefetch == 0 { ", no prefetch limit".into() } else { format!(" of at most {prefetch}") }
 }
 
-/// What a queue holds its publishers for.
+/// The reasons why a queue holds its publishers.
 pub(super) fn of_intake(intake: Intake) -> impl Iterator<Item = &'static str> {
     let full = intake.is_inbox_full.then_some("the queue has more messages to take than it can");
     let paced =
@@ -124,7 +124,7 @@ pub(super) fn of_intake(intake: Intake) -> impl Iterator<Item = &'static str> {
     full.into_iter().chain(paced)
 }
 
-/// What the node holds publishers for.
+/// The reasons why the node holds publishers.
 pub(super) fn of_node(raised: Raised, storage: &StorageState) -> Vec<&'static str> {
     let reasons = [
         (raised.has(Raised::MEMORY), "the memory alarm is on"),
@@ -192,7 +192,7 @@ pub(super) fn verdict(of: &DeliveryExplanation) -> String {
     }
 }
 
-/// What left the queue without being delivered, and what will.
+/// Messages that left the queue without being delivered, and messages that will.
 pub(super) fn left_without_delivery(of: &DeliveryExplanation) -> impl Iterator<Item = String> {
     let ttl = of.message_ttl_ms.map(|ms| {
         format!("messages live for {ms} ms at most (x-message-ttl, or message-ttl of a policy): older messages expire")
@@ -208,7 +208,7 @@ pub(super) fn left_without_delivery(of: &DeliveryExplanation) -> impl Iterator<I
     [ttl, expired, dropped].into_iter().flatten()
 }
 
-/// What holds most of the consumers.
+/// The reason that holds most of the consumers.
 fn common(of: &DeliveryExplanation) -> String {
     let count = |reason| of.consumers.iter().filter(|consumer| consumer.reason == reason).count();
     let known = [
@@ -226,7 +226,7 @@ fn common(of: &DeliveryExplanation) -> String {
     held.map(|(count, words)| format!("{count} {words}")).collect::<Vec<_>>().join(", ")
 }
 
-/// What to do about queues that hold what room is wanted of.
+/// Advice about queues that hold the messages that use the room.
 fn emptied(holding: &[String]) -> String {
     if holding.is_empty() {
         String::new()

@@ -1,4 +1,4 @@
-//! What `explain_delivery` says in each situation, from facts and from a broker of its own.
+//! Texts of `explain_delivery` in each situation, from facts and from a broker of its own.
 
 use broker::{BrokerOptions, ConsumerHold, ConsumerSpec, SessionHold, Standing};
 use queues::ConsumerStats;

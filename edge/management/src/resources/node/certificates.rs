@@ -15,7 +15,7 @@ const DAY_S: i64 = 24 * 3600;
 /// The certificates of one sort of encrypted listeners.
 #[derive(Clone, Debug)]
 pub struct NodeCertificates {
-    /// What its configuration keys begin with: `ssl_options`.
+    /// The prefix of its configuration keys: `ssl_options`.
     pub keys: &'static str,
     /// The certificates in use.
     pub slot: Arc<TlsSlot>,

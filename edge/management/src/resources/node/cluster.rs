@@ -129,7 +129,7 @@ impl FeatureFlag {
     }
 }
 
-/// What an operator is told who enables a flag.
+/// The answer for an operator who enables a flag.
 ///
 /// # Errors
 /// There is no such flag, or a node lacks it: as a word and as a sentence.

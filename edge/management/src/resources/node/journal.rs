@@ -20,7 +20,7 @@ pub struct JournalLine {
     pub at: u64,
     /// `error`, `warning`, `info` or `debug`.
     pub level: &'static str,
-    /// What it says, without time and level, at most 2048 bytes.
+    /// Its text, without time and level, at most 2048 bytes.
     pub message: String,
 }
 

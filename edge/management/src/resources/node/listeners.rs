@@ -48,6 +48,6 @@ pub struct NodeListener {
     pub address: SocketAddr,
     /// RabbitMQ's short name, such as [`LISTENER_PROTOCOL`].
     pub protocol: &'static str,
-    /// What it is for, for people.
+    /// Its purpose, for people.
     pub purpose: &'static str,
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use broker::{Broker, CloseReason};
 use parking_lot::Mutex;
 
-/// What clients' connections come through. The HTTP API and the pages of metrics do not: who looks after the node comes through them.
+/// The listeners of clients' connections. The HTTP API and the pages of metrics are none of them: operators come through those.
 pub trait Doors: Debug + Send + Sync {
     /// Lets nobody in any more; connections that are open stay. Again does nothing.
     ///

@@ -26,7 +26,7 @@ pub(crate) fn memory(broker: &Broker) -> Vec<(&'static str, u64)> {
     if let Some((pages, heap)) = used.pages {
         take("code", pages.files);
         take("other_system", pages.stacks);
-        // What is free of the heaps' pages that are there; what went back to the system is not.
+        // Free bytes of the heaps' pages that are there; pages that went back to the system do not count.
         take("allocated_unused", pages.heaps.saturating_sub(heap.used - heap.mapped));
     } else {
         take("code", file_bytes());

@@ -5,8 +5,8 @@ use super::NODE_NAME;
 /// Names before the host that mean a server of its machine: RabbitMQ's default, and this one's.
 const SERVERS: [&str; 2] = ["rabbit", "warren"];
 
-/// What the node may be called beside [`NODE_NAME`]. Tools make the name of a RabbitMQ node from that of its host, such as `rabbit@mq1`, and
-/// scripts have the one that the broker had before.
+/// The names that the node may have beside [`NODE_NAME`]. Tools make the name of a RabbitMQ node from that of its host, such as
+/// `rabbit@mq1`, and scripts have the one that the broker had before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeNames {
     /// Of this machine, with its domain or without; may be empty.

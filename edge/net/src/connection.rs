@@ -23,7 +23,7 @@ const READ_BYTES: usize = 64 * 1024;
 /// An incomplete frame of at most so many bytes is put in front of the next read; a longer one grows in a buffer of its own.
 const REST_BYTES_MAX: usize = 16 * 1024;
 
-/// Rounds of writing and reading in one poll before other tasks get their turn. What a round hands over wakes consumers,
+/// Rounds of writing and reading in one poll before other tasks get their turn. Messages that a round hands over wake consumers,
 /// whose tasks may have to wait for this very thread: long turns would make their acks late, and late acks starve them.
 const ROUNDS_MAX: usize = 2;
 
@@ -115,7 +115,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<S, P> {
         let _profiled = self.session.enter_profile();
         self.poll_timer(cx);
         let polled = self.poll_socket(cx);
-        // What was received may have brought the next tick nearer.
+        // The received frames may have brought the next tick nearer.
         if self.session.next_tick_ms() < self.armed_ms {
             self.poll_timer(cx);
         }
@@ -196,7 +196,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<S, P> {
     fn poll_timer(&mut self, cx: &mut Context<'_>) {
         loop {
             let now_ms = self.clock.now().as_ms();
-            // Whoever is woken looks here, mostly for other reasons: the timer has our waker, and asking it costs more than the clock.
+            // A woken task looks here, mostly for other reasons: the timer has our waker, and asking it costs more than the clock.
             let is_armed = self.armed_ms != u64::MAX && self.session.next_tick_ms() >= self.armed_ms;
             if is_armed && now_ms < self.armed_ms {
                 return;

@@ -19,7 +19,7 @@ use tls::{CertificateLogin, SessionFacts, TlsSlot};
 use crate::connection::{now_of, serve};
 use crate::web_socket::{WebSocket, WebSocketOptions};
 
-/// What stands before the protocol on a listener's connections.
+/// The layers before the protocol on a listener's connections.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     /// A PROXY header comes first, of version 1 or 2; a connection without one is closed.

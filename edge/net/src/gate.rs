@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::sync::{mpsc, oneshot};
 
-/// What is asked of a listener.
+/// The wanted state of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// Nobody may connect.

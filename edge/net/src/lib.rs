@@ -5,7 +5,7 @@
 //! greedily, hands bytes in, writes what has gathered with one call, and ticks the session's clock. Links to other
 //! nodes are in [`peer`].
 //!
-//! Refuses to know: frames, methods, queues. What a session says it needs is what happens.
+//! Refuses to know: frames, methods, queues. The driver does exactly what a session says it needs.
 mod connection;
 mod endpoint;
 mod gate;

@@ -73,7 +73,7 @@ impl Listener {
         self.socket.local_addr()
     }
 
-    /// What stops and starts accepting.
+    /// The gate that stops and starts accepting.
     #[must_use]
     pub fn gate(&self) -> Gate {
         self.gate.clone()
@@ -121,7 +121,7 @@ impl Listener {
     }
 }
 
-/// What every accepted socket goes through.
+/// The steps that every accepted socket goes through.
 struct Entrance<D> {
     nodelay: bool,
     endpoint: Endpoint,

@@ -1,4 +1,4 @@
-//! Whose turn it is on a thread that serves connections. Knows nothing of what a connection does in its turn.
+//! Turns on a thread that serves connections. Knows nothing of what a connection does in its turn.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -9,11 +9,12 @@ use std::task::Context;
 const REMEMBERED: usize = 8;
 
 /// So many connections among them are a crowd. A publisher and its consumer, or two of each, take turns however busy they are, and gain
-/// nothing by waiting for each other. Who only listens does not count: what waits for the consumers of one publisher only leaves the caches.
+/// nothing by waiting for each other. A connection that only listens does not count: messages that wait for the consumers of one publisher
+/// only leave the caches.
 const CROWD: usize = 5;
 
 thread_local! {
-    /// Who had the latest of them on this thread, and where the next is noted.
+    /// The connections that had the latest turns on this thread, and where the next is noted.
     static LATEST: Cell<([usize; REMEMBERED], usize)> = const { Cell::new(([0; REMEMBERED], 0)) };
 }
 

@@ -125,7 +125,7 @@ pub(super) fn keep(reason: String, raw: Raw) {
     }
 }
 
-/// What was kept since start, oldest first; eight at most.
+/// The captures kept since start, oldest first; eight at most.
 #[must_use]
 pub fn captures() -> Vec<Capture> {
     KEPT.lock().all.iter().map(|(capture, _)| capture.clone()).collect()

@@ -1,4 +1,4 @@
-//! What threads worked for, by name; and profiles cut by it: grouped by a label, or only what has one. Knows nothing of
+//! Work of threads, by name; and profiles cut by it: grouped by a label, or only the stacks that have one. Knows nothing of
 //! functions.
 
 use std::collections::{HashMap, HashSet};
@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::raw::ProfileError;
 use super::report::{Frame, Frames, Profile};
 
-/// What a thread may work for.
+/// The kinds of work of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LabelKey {
@@ -53,7 +53,7 @@ impl LabelKey {
         }
     }
 
-    /// What stacks with these labels stand below. Queues and exchanges of the same name are told apart by their vhosts, except
+    /// The heading that stacks with these labels stand below. Queues and exchanges of the same name are told apart by their vhosts, except
     /// those in `/`.
     fn heading(self, labels: &[Option<Arc<str>>; LabelKey::ALL.len()]) -> String {
         let Some(value) = &labels[self as usize] else { return format!("(no {})", self.name()) };
@@ -134,7 +134,7 @@ impl Cut {
     }
 }
 
-/// Names by number, of queues with their vhosts. What was gone before it was asked for has its number as a name.
+/// Names by number, of queues with their vhosts. An object that was gone before its name was asked for has its number as a name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     queues: HashMap<u64, (Arc<str>, Option<Arc<str>>)>,
@@ -179,7 +179,7 @@ impl Names {
     }
 }
 
-/// What has no name any more.
+/// The name of an object that has none any more.
 fn unknown(number: u64) -> Arc<str> {
     format!("#{number}").into()
 }

@@ -1,4 +1,4 @@
-//! What changed between two profiles: the second one's tree with each function's change of share. Knows nothing of colours.
+//! Changes between two profiles: the second one's tree with each function's change of share. Knows nothing of colours.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ pub fn diff(before: &str, after: &str) -> Result<Difference, ProfileError> {
     Ok(Difference { tree: merge(Some(&before), Some(&after), was, is), unit })
 }
 
-/// What two profiles are of, if it is not the same.
+/// The kinds of two profiles, if they differ.
 fn difference(one: Said, other: Said) -> Option<(&'static str, &'static str)> {
     if one.unit != other.unit {
         return Some((one.unit.name(), other.unit.name()));

@@ -11,9 +11,9 @@ use super::report::{Profile, Unit, Watched};
 /// The document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Document {
-    /// What values are.
+    /// The unit of values.
     pub unit: Unit,
-    /// What was watched; files of earlier builds do not say.
+    /// The events that were watched; files of earlier builds do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<Watched>,
     /// When it began, milliseconds since the epoch.
@@ -28,7 +28,7 @@ pub struct Document {
     pub label_names: Vec<String>,
     /// Names of functions.
     pub names: Vec<String>,
-    /// What was found, in no order.
+    /// The stacks, in no order.
     pub stacks: Vec<DocumentStack>,
 }
 
@@ -37,7 +37,7 @@ pub struct Document {
 pub struct DocumentStack {
     /// Indices into [`Document::names`], the outermost function first.
     pub frames: Vec<u32>,
-    /// What its thread worked for; null where it was nothing of the kind.
+    /// The work of its thread; null where it was nothing of the kind.
     pub labels: Vec<Option<String>>,
     /// How much, in the document's unit.
     pub value: u64,

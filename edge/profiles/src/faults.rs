@@ -14,14 +14,14 @@ use super::report::Profile;
 /// How often threads that have come since are looked for.
 const RENEW_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What a profile of page faults is asked for with.
+/// The request for a profile of page faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultsRequest {
     /// How long, seconds; 1 to 600.
     pub seconds: u64,
     /// Faults of a thread for each sample; 1 to 10,000.
     pub every: u32,
-    /// What of it is wanted.
+    /// The wanted cut.
     pub cut: Cut,
 }
 

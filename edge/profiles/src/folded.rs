@@ -1,5 +1,5 @@
-//! Folded stacks: one line for each, functions from the outermost in, separated by semicolons, then a number. What flame graph
-//! tools read and write. Knows nothing of labels.
+//! Folded stacks: one line for each, functions from the outermost in, separated by semicolons, then a number. Flame graph tools read and
+//! write them. Knows nothing of labels.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ pub fn file(profile: &Profile) -> String {
     format!("{} 0\n{}", mark.map_or("", |(mark, _)| mark), folded(profile))
 }
 
-/// What a file says of its values.
+/// The description of its values that a file has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Said {
-    /// What they are.
+    /// The unit of the values.
     pub(super) unit: Unit,
     /// Of what; earlier builds do not say of time whether threads ran or waited.
     pub(super) watched: Option<Watched>,
@@ -38,7 +38,7 @@ const MARKS: [(&str, Said); 5] = [
     ("(values are page faults)", Said { unit: Unit::Faults, watched: Some(Watched::Faults) }),
 ];
 
-/// What the values of a file are, if it says so.
+/// The description of the values of a file, if it has one.
 pub(super) fn said(text: &str) -> Option<Said> {
     let first = text.lines().next()?.strip_suffix(" 0")?;
     MARKS.iter().find(|(mark, _)| *mark == first).map(|(_, said)| *said)

@@ -1,4 +1,4 @@
-//! What uses memory: the allocations that are remembered, now, or those of a time that are still in use at its end. Knows
+//! Memory in use: the allocations that are remembered, now, or those of a time that are still in use at its end. Knows
 //! neither addresses nor names.
 
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub enum HeapWatch {
     Off,
 }
 
-/// Who wants allocations to be watched.
+/// The callers that want allocations to be watched.
 struct Watchers {
     /// [`watch_heap`] asked for it.
     asked: bool,
@@ -65,7 +65,7 @@ pub fn watch_heap(to: HeapWatch) {
     Watchers::change(|watchers| watchers.asked = to == HeapWatch::On);
 }
 
-/// What is in use of all that was allocated since [`watch_heap`]; with `seconds`, since this call, which takes as long. Several at
+/// Allocations in use of all that were made since [`watch_heap`]; with `seconds`, since this call, which takes as long. Several at
 /// once do not disturb each other.
 ///
 /// # Errors

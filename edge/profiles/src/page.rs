@@ -18,7 +18,7 @@ use super::{
 pub struct Page {
     /// For the header `Content-Type`.
     pub content_type: &'static str,
-    /// What stands on it.
+    /// The bytes of the page.
     pub body: Vec<u8>,
 }
 
@@ -109,7 +109,7 @@ impl Asked<'_> {
         Ok(form.page(&recorder::cpu(self.broker, &request)?))
     }
 
-    /// What is in use; the first to ask begins the watch, so that a scraper sees it grow from then on.
+    /// The allocations in use; the first to ask begins the watch, so that a scraper sees it grow from then on.
     fn heap(&self, default: &str) -> Result<Page, ProfileError> {
         let (form, cut) = (self.form(default)?, self.cut()?);
         let seconds = self.text("seconds").map(|_| self.number("seconds", 0)).transpose()?;
@@ -176,7 +176,7 @@ impl Asked<'_> {
     }
 }
 
-/// What a profile is shown as.
+/// The form of a profile.
 #[derive(Clone, Copy)]
 enum Form {
     Json,

@@ -18,7 +18,7 @@ pub enum ProfileError {
     /// One at a time.
     #[error("another profile of {what} is being taken; it ends within {seconds} s")]
     Busy {
-        /// What is profiled.
+        /// The thing that is profiled.
         what: &'static str,
         /// Seconds until it ends at most.
         seconds: u64,
@@ -31,7 +31,7 @@ pub enum ProfileError {
         "page faults cannot be sampled: the operating system refuses perf_event_open ({0}). It takes kernel.perf_event_paranoid of 2 or less (sysctl) and, in a container, a seccomp profile that permits the call; `profile threads` counts page faults without it"
     )]
     NoPageFaults(std::io::Error),
-    /// What was asked for cannot be.
+    /// The request cannot be fulfilled.
     #[error("{0}")]
     Asked(String),
 }
@@ -44,13 +44,13 @@ impl ProfileError {
     }
 }
 
-/// What makes two samples the same.
+/// The key that makes two samples the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     /// Innermost first; empty for what was one too many.
     pub(super) stack: Arc<[usize]>,
     pub(super) labels: Labels,
-    /// What it waited for; none if it ran, [`platform::profile::FAULT`] if it had a page fault.
+    /// The reason for its wait; none if it ran, [`platform::profile::FAULT`] if it had a page fault.
     pub(super) waits: NameId,
     /// Name of the thread.
     pub(super) thread: Arc<str>,
@@ -59,13 +59,13 @@ pub(super) struct Key {
 /// Counted samples.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Raw {
-    /// What threads did when they were taken.
+    /// The state of threads when they were taken.
     pub(super) watched: Watched,
     pub(super) counts: HashMap<Key, u64>,
     /// Of what the samples' labels stand for.
     pub(super) names: Names,
     pub(super) samples: u64,
-    /// What they stand for together: CPU time of the process while they were taken, nanoseconds; of samples of waiting, the time
+    /// The amount that they stand for together: CPU time of the process while they were taken, nanoseconds; of samples of waiting, the time
     /// that threads waited; page faults.
     pub(super) amount: u64,
     /// How long it took, milliseconds.
@@ -77,7 +77,7 @@ pub(super) struct Raw {
 }
 
 impl Raw {
-    /// Counts a sample; above the bound, stacks that are new count as one. What it worked for is named now: queues come and go.
+    /// Counts a sample; above the bound, stacks that are new count as one. Its work is named now: queues come and go.
     pub(super) fn add(&mut self, key: Key, stacks_max: usize, source: &mut Source) {
         self.samples += 1;
         if let Some(count) = self.counts.get_mut(&key) {

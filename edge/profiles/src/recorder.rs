@@ -33,14 +33,14 @@ const HISTORY_HZ: u32 = 49;
 /// Longest capture, seconds.
 pub const SECONDS_MAX: u64 = 600;
 
-/// What a CPU profile is asked for with.
+/// The request for a CPU profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuRequest {
     /// How long, seconds; 1 to 600.
     pub seconds: u64,
     /// Samples in a second of CPU time; 1 to 999. The kernel's own clock may make it fewer, mostly 250.
     pub hz: u32,
-    /// What of it is wanted.
+    /// The wanted cut.
     pub cut: Cut,
 }
 
@@ -59,7 +59,7 @@ pub enum Continuous {
     Off,
 }
 
-/// What the thread does.
+/// The work of the thread.
 #[derive(Default)]
 struct Recorder {
     is_running: bool,
@@ -71,7 +71,7 @@ struct Recorder {
     source: Source,
 }
 
-/// Whose samples are taken beside those of threads that run.
+/// The threads whose samples are taken beside those of threads that run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Watch {
     /// Of threads that wait.
@@ -83,7 +83,7 @@ pub(super) enum Watch {
 impl Watch {
     const COUNT: usize = 2;
 
-    /// What is profiled, in words.
+    /// The thing that is profiled, in words.
     fn words(self) -> &'static str {
         match self {
             Watch::Waits => "waits",
@@ -204,7 +204,7 @@ pub(super) fn named(raw: &Raw, cut: &Cut) -> Profile {
     cut.apply(Profile::of_samples(raw))
 }
 
-/// Begins or ends the history. What was kept is forgotten at the end.
+/// Begins or ends the history. The kept samples are forgotten at the end.
 ///
 /// # Errors
 /// The operating system refuses.
@@ -244,7 +244,7 @@ pub fn continuous() -> (Continuous, usize) {
     }
 }
 
-/// What the process did in the last minutes, up to 120, if a history is kept.
+/// The profile of the process in the last minutes, up to 120, if a history is kept.
 ///
 /// # Errors
 /// No history is kept.

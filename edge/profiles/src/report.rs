@@ -11,7 +11,7 @@ use super::cut::{LabelKey, Names};
 use super::raw::Raw;
 use super::symbols::{Function, Symbols};
 
-/// What the numbers of a profile mean.
+/// The meaning of the numbers of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -24,7 +24,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// What there is an amount of.
+    /// The things that are counted.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -48,7 +48,7 @@ impl Unit {
     }
 }
 
-/// What was watched.
+/// The events that were watched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Watched {
@@ -72,7 +72,7 @@ pub struct Frame {
     pub file: Arc<str>,
 }
 
-/// What was found together: a stack and what its thread worked for.
+/// Samples that were found together: a stack and the work of its thread.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stack {
     /// Indices into [`Profile::frames`], the outermost first.
@@ -88,9 +88,9 @@ pub struct Stack {
 /// A profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// What was watched.
+    /// The events that were watched.
     pub watched: Watched,
-    /// What values are.
+    /// The unit of values.
     pub unit: Unit,
     /// The label whose values are the outermost frames, if it was cut so.
     pub by: Option<LabelKey>,
@@ -104,7 +104,7 @@ pub struct Profile {
     pub dropped: u64,
     /// Functions.
     pub frames: Vec<Frame>,
-    /// What was found, in no order.
+    /// The stacks, in no order.
     pub stacks: Vec<Stack>,
 }
 
@@ -255,10 +255,10 @@ impl Profile {
     }
 }
 
-/// What was found together, before it has names.
+/// Samples that were found together, before they have names.
 struct Found<'a> {
     stack: &'a [usize],
-    /// What it waited for, shown as its innermost function.
+    /// The reason for its wait, shown as its innermost function.
     waits: Option<Arc<str>>,
     labels: [Option<Arc<str>>; LabelKey::ALL.len()],
     value: u64,

@@ -85,7 +85,7 @@ fn in_program(addresses: &[usize], begin: usize, texts: &mut Texts) -> Option<Ve
     let elf = separate.as_ref().and_then(|pages| Elf::open(pages).ok()?).unwrap_or(elf);
     let places = places(addresses, begin);
     let mut found = Finder::new(|name| elf.section(name)).ok()?.at(&places);
-    // What is not written in Rust has no debugging information, but symbols.
+    // Code that is not written in Rust has no debugging information, but symbols.
     let nameless: Vec<usize> = (0..places.len()).filter(|at| found[*at].functions.is_empty()).collect();
     let missing: Vec<u64> = nameless.iter().map(|at| places[*at]).collect();
     for (at, name) in nameless.into_iter().zip(elf.symbols(&missing).unwrap_or_default()) {

@@ -1,4 +1,4 @@
-//! What threads do when they do not run: time on a processor, time waiting for one, time asleep, page faults, from the kernel's
+//! Times of threads when they do not run: time on a processor, time waiting for one, time asleep, page faults, from the kernel's
 //! own counters in `/proc/self/task`. Where they wait is told by [`super::waits`]. Knows nothing of queues.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub struct ThreadTimes {
     pub faults_major: u64,
 }
 
-/// What the kernel has counted for one thread since it began.
+/// The kernel's counts for one thread since it began.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counters {
     name: String,

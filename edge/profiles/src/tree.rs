@@ -13,11 +13,11 @@ const DEPTH_MAX: usize = 512;
 pub struct Node {
     /// The function; `all` at the root.
     pub name: String,
-    /// What was spent in it and in what it called.
+    /// The amount that was spent in it and in the functions that it called.
     pub value: u64,
     /// Change against another profile, as a share of the whole; 0 without one.
     pub delta: f64,
-    /// What it called, by name.
+    /// The functions that it called, by name.
     pub children: Vec<Node>,
 }
 

@@ -16,14 +16,14 @@ use super::threads;
 /// Looks in a second at most. Each wakes every sleeping thread for some microseconds.
 const HZ_MAX: u32 = 99;
 
-/// What a profile of waiting is asked for with.
+/// The request for a profile of waiting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitsRequest {
     /// How long, seconds; 1 to 600.
     pub seconds: u64,
     /// Looks in a second; 1 to 99.
     pub hz: u32,
-    /// What of it is wanted.
+    /// The wanted cut.
     pub cut: Cut,
 }
 

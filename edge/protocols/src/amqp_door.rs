@@ -21,7 +21,7 @@ pub struct AmqpDoor {
 /// A connection of either protocol.
 pub struct AmqpSession {
     chosen: Chosen,
-    /// What makes it one of 1.0, until the first bytes have come.
+    /// The door of 1.0, until the first bytes have come.
     undecided: Option<Box<(amqp10::Door, Peer, Now)>>,
     is_replaced: bool,
 }

@@ -3,9 +3,9 @@
 //! because it has one memory.
 //!
 //! A connection may hold as much as is left. So one alone gets half, N greedy ones a part of 1/(N+1) each, the sum never
-//! exceeds the budget, and honest clients keep room while others hoard. Who wants more waits, except for one of them at a
-//! time: it may hold so much beyond as lets it finish what it has begun. So something always gets finished, however much is
-//! hoarded, and nothing that waits has to be given up.
+//! exceeds the budget, and honest clients keep room while others hoard. A connection that wants more waits, except for one of them at a
+//! time: it may hold so much beyond as lets it finish what it has begun. So something always gets finished, however much is hoarded, and no
+//! waiting connection has to be given up.
 //!
 //! Refuses to know: what is held, and what becomes of a connection that may hold no more.
 
@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 /// How long the favoured connection may take while others wait, milliseconds.
 const FAVOUR_MS_MAX: u64 = 30_000;
 
-/// What it must move beyond that, bytes per millisecond: 128 KiB/s, about.
+/// Bytes per millisecond that it must move beyond that: 128 KiB/s, about.
 const FAVOUR_BYTES_PER_MS: u64 = 131;
 
 /// The memory that all connections share for one kind of thing.
@@ -99,7 +99,7 @@ enum Stand {
     Favoured { left_bytes: usize, since_ms: u64 },
 }
 
-/// What one connection holds of a budget; given back when dropped.
+/// The bytes that one connection holds of a budget; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     budget: Arc<Budget>,
@@ -125,7 +125,7 @@ pub(crate) enum Claim {
     Waits,
 }
 
-/// A connection holds more than is left for others, or wants to. What it holds still counts: the memory is there until it is
+/// A connection holds more than is left for others, or wants to. Its bytes still count: the memory is there until it is
 /// given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overdrawn {
@@ -204,7 +204,7 @@ impl Share {
             self.stop_waiting();
             return Ok(Claim::Granted);
         }
-        // Who has just finished something gets in line like the others.
+        // A connection that has just finished something gets in line like the others.
         let may_be_favoured = matches!(self.stand, Stand::Waiting(_)) || self.budget.waiting() == 0;
         if may_be_favoured && !self.budget.is_favour_taken.swap(true, Ordering::AcqRel) {
             self.stop_waiting();
@@ -234,7 +234,7 @@ impl Share {
             line.turn
         };
         self.stand = Stand::Waiting(turn);
-        // Whoever was favoured may have finished before this one was in line, and those who were there may want nothing any more.
+        // The favoured connection may have finished before this one was in line, and those that were there may want nothing any more.
         if !self.budget.is_favour_taken.load(Ordering::Acquire) {
             self.budget.wake_all();
         }
@@ -299,7 +299,7 @@ impl Drop for Share {
         self.give_back(self.held_bytes);
         if self.is_waiting() {
             self.stop_waiting();
-            // Those who were woken with it may have asked before.
+            // Connections that were woken with it may have asked before.
             self.budget.wake_all();
         }
     }

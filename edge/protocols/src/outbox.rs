@@ -1,6 +1,6 @@
 //! The output side of one connection: bytes that wait for the socket, behind one leaf lock.
 //!
-//! Whoever has something for the client appends to it from any thread: queue cells encode deliveries, confirms come
+//! Producers append to it from any thread: queue cells encode deliveries, confirms come
 //! from the log's thread, the session writes replies. The connection's task swaps the bytes out and writes them.
 //! Beside the bytes lives `S`, the state that must change together with them (delivery tags, what is unacked), so that
 //! a run of deliveries takes one lock.
@@ -60,13 +60,13 @@ pub struct Outbox<S> {
     waker: AtomicWaker,
 }
 
-/// What the lock guards.
+/// The state that the lock guards.
 #[derive(Debug)]
 pub struct Output<S> {
     bytes: Vec<u8>,
     /// Ascending by their places; mostly none, and never many: what they count keeps further ones from being put in.
     late: Vec<Late>,
-    /// What is left of all of them.
+    /// The late bytes that are left of all of them.
     late_bytes: usize,
     in_flight_bytes: usize,
     /// Memory of the buffer that they are in, as long as some of them are.
@@ -247,7 +247,7 @@ impl<S> Output<S> {
         self.bytes.len() + self.late_bytes + self.in_flight_bytes
     }
 
-    /// Appends bytes that are made later. What is appended after this follows them.
+    /// Appends bytes that are made later. Later bytes follow them.
     pub fn add_late(&mut self, source: Box<dyn LateBytes>) {
         self.late_bytes += source.bytes_left();
         self.late.push(Late { at: self.bytes.len(), source });

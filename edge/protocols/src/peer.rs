@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection.
+//! Peer at the other end of a connection.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub struct Peer {
     pub remote: SocketAddr,
     /// Our end.
     pub local: SocketAddr,
-    /// What the connection is encrypted with; `None` if it is not.
+    /// The encryption of the connection; `None` if there is none.
     pub tls: Option<Arc<TlsSession>>,
     /// Bytes come in the messages of a WebSocket.
     pub is_web_socket: bool,

@@ -64,7 +64,7 @@ pub(crate) fn refusal(refused: Refused) -> (ReplyCode, String) {
     }
 }
 
-/// What AMQP clients would be told of a refusal: for whoever shows it to others, as the HTTP API does.
+/// The error that AMQP clients would get for a refusal: for interfaces that show it to others, such as the HTTP API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplyParts {
     /// Number of the reply code, such as 403.

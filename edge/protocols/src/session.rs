@@ -1,4 +1,4 @@
-//! What drives a protocol session, and what a session offers to its driver.
+//! Interface between a protocol session and its driver.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -7,7 +7,7 @@ use platform::profile::SessionScope;
 
 use crate::{Now, OutputBytes, Peer};
 
-/// What [`Session::receive`] made of its input.
+/// The outcome of [`Session::receive`] on its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes consumed from the front. Hand the rest in again, with what arrives behind it.
@@ -16,7 +16,7 @@ pub struct Progress {
     pub needed: usize,
 }
 
-/// What is to be done with the socket.
+/// The wanted state of the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Read and write.
@@ -47,7 +47,7 @@ pub trait Session: Send + 'static {
     /// Whether [`Session::receive`] would consume nothing.
     fn is_stalled(&self) -> bool;
 
-    /// What is to be done with the socket.
+    /// The wanted state of the socket.
     fn state(&self) -> State;
 
     /// When [`Session::tick`] is due, milliseconds of [`Now::monotonic_ms`]; `u64::MAX` is never. It may come nearer with any input.
@@ -84,7 +84,7 @@ pub trait Session: Send + 'static {
 
 /// Where connections of one protocol come in.
 pub trait Door: Send + Sync + 'static {
-    /// What the door makes.
+    /// The session that the door makes.
     type Session: Session;
 
     /// A session for a connection that was just accepted.

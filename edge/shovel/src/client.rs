@@ -34,7 +34,7 @@ pub enum LinkError {
     /// The broker of AMQP 1.0 has ended link, session or connection.
     #[error("{what} ended: {condition} {text}")]
     Ended {
-        /// What has ended.
+        /// The thing that has ended.
         what: &'static str,
         /// Condition; empty if it gave none.
         condition: String,
@@ -52,7 +52,7 @@ pub enum LinkError {
         /// Reply text.
         text: String,
     },
-    /// What the broker sends is not of the protocol, or not in order.
+    /// The broker's bytes are not of the protocol, or not in order.
     #[error("{0}")]
     Protocol(String),
     /// The attempt took too long.
@@ -78,7 +78,7 @@ impl From<wire::amqp091::MethodError> for LinkError {
     }
 }
 
-/// What a connection is opened with.
+/// The parameters of a new connection.
 pub(crate) struct Opening<'a> {
     pub(crate) user: &'a str,
     pub(crate) password: &'a str,

@@ -1,4 +1,4 @@
-//! What a shovel is to do. Refuses to know how it is written down.
+//! Definition of a shovel: its work. Refuses to know how it is written down.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// What stands at both ends, under the names that RabbitMQ has for them in statuses and events.
+    /// The objects at both ends, under the names that RabbitMQ has for them in statuses and events.
     #[must_use]
     pub fn ends(&self) -> Vec<(&'static str, &str)> {
         let mut ends = match &self.source.from {
@@ -41,7 +41,7 @@ impl Definition {
     }
 }
 
-/// What a side speaks.
+/// The protocol of a side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// AMQP 0-9-1.
@@ -101,7 +101,7 @@ pub enum From {
 }
 
 impl From {
-    /// What is spoken there.
+    /// The protocol of the source.
     #[must_use]
     pub const fn protocol(&self) -> Protocol {
         match self {
@@ -122,7 +122,7 @@ pub enum Amount {
     Messages(u64),
 }
 
-/// Who makes queues.
+/// The side that makes queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topology {
     /// The shovel declares what is not there.
@@ -178,7 +178,7 @@ pub enum To {
 }
 
 impl To {
-    /// What is spoken there.
+    /// The protocol of the destination.
     #[must_use]
     pub const fn protocol(&self) -> Protocol {
         match self {
@@ -224,7 +224,7 @@ impl AckMode {
     }
 }
 
-/// What holds for all shovels of a node, whatever their parameters say.
+/// The options of all shovels of a node, whatever their parameters say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// Shorter [`Source::lifetime`]s are as long as this.

@@ -145,7 +145,7 @@ impl Forwarder {
     /// Moves messages until all are moved or `stop` says so; `show` is told how far it is.
     ///
     /// # Errors
-    /// A side has failed. What is not settled comes again.
+    /// A side has failed. Unsettled messages come again.
     pub(crate) async fn run(
         &mut self,
         stop: &mut watch::Receiver<bool>,

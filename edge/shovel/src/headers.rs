@@ -1,4 +1,4 @@
-//! What a shovel changes in properties: replaced ones, `x-shovelled`, `x-shovelled-timestamp`. Everything else stays as received.
+//! Changes of a shovel in properties: replaced ones, `x-shovelled`, `x-shovelled-timestamp`. Everything else stays as received.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ const SHOVELLED: &str = "x-shovelled";
 const SHOVELLED_AT: &str = "x-shovelled-timestamp";
 const MOVED_AT: &str = "x-opt-shovelled-timestamp";
 
-/// What is done to the properties of every message.
+/// The changes to the properties of every message.
 pub(crate) struct Stamps {
     properties: Vec<Property>,
     /// The entry of `x-shovelled`.
@@ -24,7 +24,7 @@ pub(crate) struct Stamps {
     annotations: Vec<(&'static str, String)>,
 }
 
-/// Who moves a message, from where to where.
+/// The shovel that moves a message, and its two ends.
 pub(crate) struct Passage<'a> {
     pub(crate) name: &'a str,
     pub(crate) vhost: &'a str,

@@ -38,7 +38,7 @@ pub(crate) struct Link {
     /// Negotiated size of frames, bytes with overhead.
     pub(crate) frame_size_max: usize,
     heartbeat: Option<Duration>,
-    /// What is sent to show that the client is there.
+    /// The bytes that show that the client is there.
     heartbeat_bytes: &'static [u8],
     received_at: Instant,
     sent_at: Instant,

@@ -23,7 +23,7 @@ pub(crate) enum Port {
     Amqp10(Box<Port10>),
 }
 
-/// What a destination says.
+/// The news of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     /// Publishes are safe: up to this one, or this one alone.

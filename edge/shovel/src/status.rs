@@ -1,4 +1,4 @@
-//! What a shovel is doing, for listings. Refuses to know how it is shown.
+//! Status of a shovel, for listings. Refuses to know how it is shown.
 
 use crate::definition::Definition;
 
@@ -11,7 +11,7 @@ pub struct Report {
     pub name: String,
     /// When the state has changed last, milliseconds since 1970.
     pub changed_at_ms: u64,
-    /// What it is to do; `None` when the parameter cannot be read.
+    /// The work of the shovel; `None` when the parameter cannot be read.
     pub definition: Option<std::sync::Arc<Definition>>,
     /// How it is.
     pub state: State,

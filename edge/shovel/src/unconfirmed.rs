@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// What the destination said of a message.
+/// The destination's answer to a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answer {
     None,
@@ -20,7 +20,7 @@ pub(crate) struct Unconfirmed {
     waiting: u64,
 }
 
-/// What a batch of answers means for the source.
+/// The meaning of a batch of answers for the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settled {
     /// Everything up to this delivery tag is to be acked.
@@ -53,7 +53,7 @@ impl Unconfirmed {
         begin..end
     }
 
-    /// The destination has confirmed. What can be acked is told by [`Unconfirmed::take_settled`].
+    /// The destination has confirmed. [`Unconfirmed::take_settled`] tells the messages that can be acked.
     pub(crate) fn confirmed(&mut self, seq: u64, multiple: bool) {
         let range = self.range(seq, multiple);
         for (_, answer) in self.slots.range_mut(range) {

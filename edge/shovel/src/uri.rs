@@ -133,7 +133,7 @@ impl Uri {
         let not_an_integer = || UriProblem::NotAnInteger { name: name.to_owned(), value: value.to_owned() };
         match name {
             "heartbeat" => {
-                // What is out of range is the nearest that can be asked for.
+                // A number out of range becomes the nearest that can be asked for.
                 let seconds: i64 = value.parse().map_err(|_| not_an_integer())?;
                 self.heartbeat_s = Some(u16::try_from(seconds.max(0)).unwrap_or(u16::MAX));
             }
@@ -145,7 +145,7 @@ impl Uri {
         Ok(())
     }
 
-    /// What concerns encryption; other parameters are passed over, as in RabbitMQ.
+    /// Takes a parameter of encryption; other parameters are passed over, as in RabbitMQ.
     fn tls_parameter(&mut self, name: &str, value: &str) -> Result<(), UriProblem> {
         let Some(tls) = &mut self.tls else { return Ok(()) };
         let value = decoded(value)?;

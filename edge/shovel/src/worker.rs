@@ -25,7 +25,7 @@ use crate::uri::Uri;
 /// The component of runtime parameters of shovels.
 pub(crate) const COMPONENT: &str = "shovel";
 
-/// Who deletes a shovel that is done, in RabbitMQ's words.
+/// The user who deletes a shovel that is done, in RabbitMQ's words.
 const ACTOR: &str = "rmq-shovel";
 
 /// Vhost and name of a shovel's parameter.
@@ -45,7 +45,7 @@ pub(crate) struct Worker {
 struct Connected {
     source: (Port, Uri),
     destination: (Port, Uri),
-    /// What there is to move at most, for a shovel with an end.
+    /// The most messages to move, for a shovel with an end.
     length: Option<u64>,
 }
 
@@ -115,7 +115,7 @@ impl Worker {
         *left = match self.definition.source.amount {
             Amount::Unlimited => None,
             Amount::Messages(count) => Some(left.unwrap_or(count)),
-            // What came after the start is not asked for; what somebody else took will not come.
+            // Messages that came after the start are not asked for; messages that somebody else took will not come.
             Amount::QueueLength => Some(left.unwrap_or(u64::MAX).min(length.unwrap_or(0))),
         };
         let (vhost, name) = &self.key;

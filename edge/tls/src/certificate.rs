@@ -1,4 +1,4 @@
-//! What certificates say, in RabbitMQ's spelling.
+//! Facts in certificates, in RabbitMQ's spelling.
 
 use std::net::IpAddr;
 
@@ -39,7 +39,7 @@ impl SanType {
     }
 }
 
-/// What one certificate says.
+/// The facts in one certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFacts {
     /// The subject's distinguished name, the most specific part first: `CN=client,O=example`.

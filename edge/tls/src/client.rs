@@ -33,7 +33,7 @@ pub struct ClientOptions {
     pub certificate_file: Option<PathBuf>,
     /// Its private key; the certificate's file where `None`.
     pub key_file: Option<PathBuf>,
-    /// What the key is encrypted with.
+    /// The password that the key is encrypted with.
     pub password: Option<Secret>,
     /// Versions; all where none is named.
     pub versions: Vec<Version>,

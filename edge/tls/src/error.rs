@@ -18,7 +18,7 @@ pub enum TlsError {
     File {
         /// The file.
         file: PathBuf,
-        /// What is wrong, and the way out.
+        /// The problem, and the way out.
         problem: String,
     },
     /// An option, or a combination of options, cannot be used.

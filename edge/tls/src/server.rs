@@ -29,7 +29,7 @@ pub enum Verify {
     Peer,
 }
 
-/// What `ssl_options.*` says.
+/// The settings of `ssl_options.*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerOptions {
     /// Trusted authorities of clients' certificates (`cacertfile`).
@@ -38,7 +38,7 @@ pub struct ServerOptions {
     pub certificate_file: Option<PathBuf>,
     /// The own private key (`keyfile`).
     pub key_file: Option<PathBuf>,
-    /// What the key is encrypted with (`password`).
+    /// The password that the key is encrypted with (`password`).
     pub password: Option<Secret>,
     /// Whether clients' certificates are checked (`verify`).
     pub verify: Verify,
@@ -99,7 +99,7 @@ pub struct InUse {
     pub key: String,
     /// The file.
     pub file: PathBuf,
-    /// What it says.
+    /// The facts in the certificate.
     pub facts: CertificateFacts,
 }
 

@@ -1,4 +1,4 @@
-//! What an established session has agreed on, in RabbitMQ's words.
+//! Terms of an established session, in RabbitMQ's words.
 
 use rustls::pki_types::CertificateDer;
 use rustls::{CommonState, ProtocolVersion, SupportedCipherSuite};
@@ -6,7 +6,7 @@ use rustls::{CommonState, ProtocolVersion, SupportedCipherSuite};
 use crate::certificate::CertificateFacts;
 use crate::suites::standard_name;
 
-/// What listings show of a session (`ssl_protocol`, `ssl_key_exchange`, `ssl_cipher`, `ssl_hash`, `peer_cert_*`).
+/// The facts that listings show of a session (`ssl_protocol`, `ssl_key_exchange`, `ssl_cipher`, `ssl_hash`, `peer_cert_*`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionFacts {
     /// `tlsv1.2` or `tlsv1.3`

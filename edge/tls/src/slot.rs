@@ -74,19 +74,19 @@ impl TlsSlot {
         }))
     }
 
-    /// What it was made from.
+    /// The options that it was made from.
     #[must_use]
     pub fn options(&self) -> &ServerOptions {
         &self.options
     }
 
-    /// What new connections get.
+    /// The configuration that new connections get.
     #[must_use]
     pub fn material(&self) -> Arc<ServerMaterial> {
         self.current.load_full()
     }
 
-    /// Reads the files again. What cannot be used leaves everything as it is.
+    /// Reads the files again. Unusable files leave everything as it is.
     ///
     /// # Errors
     /// As [`TlsSlot::new`].

@@ -1,9 +1,9 @@
-//! What things cost in memory, counted by the allocator: idle queues, bindings, connections, messages that wait, messages that
+//! Memory of things, counted by the allocator: idle queues, bindings, connections, messages that wait, messages that
 //! are not acked. Prints a table with the budget of each and fails when one is exceeded.
 //!
 //! `cargo bench -p net --bench budgets` (three minutes, 2 GB of disk below the target folder), or with a factor for the counts:
 //! `cargo bench -p net --bench budgets -- 0.1`. With the word `objects` messages are left out: so `make test` runs it. Everything goes through a real socket, so nothing that a message or an object
-//! causes anywhere is left out. What there is once (buffers of threads, the bound of a queue's memory) is not in the figures:
+//! causes anywhere is left out. Memory that exists once (buffers of threads, the bound of a queue's memory) is not in the figures:
 //! they are differences between many and more.
 
 #![expect(clippy::print_stdout, reason = "the table is what it is for")]
@@ -42,14 +42,14 @@ const PART_BEFORE: usize = 4 * PART;
 /// Times that a backlog grows while it is measured: the newest block has room for messages that may come, more or less of it each time.
 const ROUNDS: usize = 16;
 
-/// What a queue keeps of its messages in memory has this bound, whatever is in it.
+/// The messages that a queue keeps in memory have this bound, whatever is in them.
 const QUEUE_MEMORY_BYTES_MAX: u64 = 4 << 20;
 
 /// A measured cost.
 struct Line {
     what: String,
     bytes_each: f64,
-    /// What it may be; `None` where the figure is only told.
+    /// Its budget; `None` where the figure is only told.
     budget: Option<f64>,
 }
 
@@ -138,7 +138,7 @@ fn queues(bench: &mut Bench) {
     bench.cost("binding of a queue to a direct exchange, key of 11 bytes", count, None, |_| {
         client.bind_many("idle-", "amq.direct", 0..count);
     });
-    // So few that no table doubles by them. What is on top of the plain queue is its argument, and the time when it is to be woken.
+    // So few that no table doubles by them. The extra of a plain queue is its argument, and the time when it is to be woken.
     let few = count / 50;
     for argument in ["x-expires", "x-message-ttl"] {
         let mut day = TableBuf::new();
@@ -241,8 +241,8 @@ fn backlogs(bench: &mut Bench) {
     }
 }
 
-/// What is alive on the heap beside the messages that a queue may keep in memory: those have a bound of their own, and come and go by
-/// blocks. What it keeps beyond that bound is not left out.
+/// Bytes alive on the heap beside the messages that a queue may keep in memory: those have a bound of their own, and come and go by blocks.
+/// Bytes that the queue keeps beyond that bound are not left out.
 fn beside_messages(bench: &Bench, queue: &str) -> f64 {
     let bytes = settled_bytes();
     bytes - bench.stats(queue).resident_bytes.min(QUEUE_MEMORY_BYTES_MAX) as f64

@@ -292,7 +292,7 @@ async fn a_client_that_does_not_read_is_not_read_from_and_costs_a_bounded_outbox
         let now = (written.load(Ordering::Relaxed), client.outbox.pending_bytes());
         still = if now == seen { still + 1 } else { 0 };
         seen = now;
-        // What counts as little may have waited before, and one read's worth of answers may come on top.
+        // A little output may have waited before, and one read's worth of answers may come on top.
         assert!(now.1 <= OUTPUT_BYTES_MAX + OUTPUT_BYTES_LOW + PIPE_BYTES, "{} bytes wait", now.1);
     }
     assert!(seen.0 < REQUESTS, "the server stopped reading");

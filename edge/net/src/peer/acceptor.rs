@@ -73,7 +73,7 @@ async fn assemble(inner: &Arc<Inner>, greeted: Greeted) {
     let Some(lanes) = add(inner, greeted) else { return };
     let (name, address) = (lanes[0].peer.name.clone(), lanes[0].address.clone());
     match inner.bring_up(lanes, None).await {
-        // Whoever lost the other dials: after a restart without seeds it may be this node.
+        // The node that lost the other dials: after a restart without seeds it may be this node.
         Ok(_) => inner.learn(&name, &address),
         Err(refusal) => tracing::debug!(node = %name, "a connection does not count: {refusal}"),
     }

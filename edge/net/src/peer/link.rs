@@ -22,7 +22,7 @@ use super::transport::{Reader, Transport};
 const SIGN_INTERVAL: Duration = Duration::from_millis(250);
 /// A peer that is silent for so long is down.
 const SILENCE_MS: u64 = 1_000;
-/// Whose connection takes nothing for so long is down.
+/// A connection that takes nothing for so long is down.
 const STUCK_MS: u64 = 5_000;
 /// A look that comes so late says that this process has stood: what came meanwhile is read before anybody is judged.
 const LATE: Duration = Duration::from_millis(400);

@@ -7,7 +7,7 @@ use subtle::ConstantTimeEq;
 /// Bytes of a block of SHA-256.
 const BLOCK_BYTES: usize = 64;
 
-/// What all nodes of a cluster know and nobody else: RabbitMQ's Erlang cookie.
+/// The secret that all nodes of a cluster know and nobody else: RabbitMQ's Erlang cookie.
 #[derive(Clone, Debug)]
 pub struct LinkSecret(Secret);
 

@@ -212,7 +212,7 @@ fn start_at(own: &str, at: SocketAddr, seeds: &[SocketAddr]) -> Node {
         own: PeerIdentity { name: name(own), data_id: DataId([own.as_bytes()[0]; 16]), life: 1, versions },
         secret: LinkSecret::new("cookie"),
         listen: vec![at],
-        // Whoever may have any port is not dialled.
+        // A node that may have any port is not dialled.
         address: if at.port() == 0 { String::new() } else { at.to_string() },
         seeds: seeds.iter().map(SocketAddr::to_string).collect(),
         seeds_by_dns: None,

@@ -1,4 +1,4 @@
-//! What this crate asks of a protocol, shown with one that it does not know: a toy served over plain sockets, behind PROXY headers
+//! Requirements of this crate on a protocol, shown with one that it does not know: a toy served over plain sockets, behind PROXY headers
 //! and over TLS.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -72,7 +72,7 @@ fn proxied() -> Endpoint {
     Endpoint { proxy: true, ..Endpoint::default() }
 }
 
-/// What comes until the server ends the connection. A reset is an end, too.
+/// The bytes that come until the server ends the connection. A reset is an end, too.
 async fn to_the_end(stream: &mut TcpStream) -> Vec<u8> {
     let mut got = Vec::new();
     let ended = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut got)).await;
@@ -103,7 +103,7 @@ async fn a_protocol_of_another_kind_is_served() {
     for expected in ["in two pieces", "and", "more"] {
         assert_eq!(line(&mut client).await, expected);
     }
-    // What stands behind a line that waits is not lost, and keeps its place.
+    // A line behind a line that waits is not lost, and keeps its place.
     client.write_all(b"later first\nsecond\n").await.unwrap();
     assert_eq!((line(&mut client).await, line(&mut client).await), ("first".into(), "second".into()));
     takes(&mut client, MUCH).await;

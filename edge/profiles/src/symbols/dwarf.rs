@@ -26,7 +26,7 @@ pub(super) struct Place {
     pub(super) file: Arc<str>,
 }
 
-/// What stands at an address.
+/// The code at an address.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
     /// Functions, innermost first; none where nobody knows.
@@ -50,12 +50,12 @@ struct Opened<'a> {
     unit: Unit<Part<'a>>,
 }
 
-/// What a unit knows of an address.
+/// The knowledge of a unit about an address.
 #[derive(Default)]
 struct Found {
     /// Where the function's entry is in the unit, and its name.
     function: Option<(UnitOffset, Option<Arc<str>>)>,
-    /// What was compiled into it here, the outermost first: name, and number of the file that it was called from.
+    /// The functions that were compiled into it here, the outermost first: name, and number of the file that it was called from.
     inlined: Vec<(Option<Arc<str>>, u64)>,
 }
 
@@ -87,7 +87,7 @@ impl<'a> Finder<'a> {
         Ok(Finder { dwarf, units, abbreviations: HashMap::new(), names: HashMap::new() })
     }
 
-    /// What stands at each of these addresses, which are sorted. What cannot be read is as if it were not there.
+    /// The code at each of these addresses, which are sorted. Unreadable information is passed over.
     pub(super) fn at(&mut self, addresses: &[u64]) -> Vec<Places> {
         let mut places = vec![Places::default(); addresses.len()];
         let listed = self.listed(addresses).unwrap_or_default();
@@ -288,7 +288,7 @@ fn within(addresses: &[u64], range: gimli::Range) -> Range<usize> {
     begin..begin + count
 }
 
-/// What matters of an entry.
+/// The parts of an entry that matter.
 #[derive(Default)]
 struct Entry<'a> {
     linkage_name: Option<AttributeValue<Part<'a>>>,

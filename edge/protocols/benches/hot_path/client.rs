@@ -17,7 +17,7 @@ const READ_BYTES: usize = 64 * 1024;
 /// The first property flag octet of a message with a delivery mode, and the mode of persistent messages.
 const PERSISTENT: [u8; 3] = [0x10, 0, 2];
 
-/// What is published, and how.
+/// The published message, and how it is published.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message<'a> {
     pub(crate) exchange: &'a str,
@@ -37,13 +37,13 @@ pub(crate) enum Acks {
     Each,
 }
 
-/// Hands over what was read. What instructions are counted of: its name is what `testing/bench/hot_path.sh` looks for.
+/// Hands over the bytes that were read. Instructions are counted of this function: `testing/bench/hot_path.sh` looks for its name.
 #[inline(never)]
 fn counted_receive(session: &mut Session, input: &[u8], now: Now) -> usize {
     session.receive(input, now).consumed
 }
 
-/// What the connection's task does with what is to be written, but for writing it.
+/// The work of the connection's task on bytes to be written, but for writing them.
 #[inline(never)]
 fn counted_take(session: &mut Session, outbox: &dyn OutputBytes, output: &mut Vec<u8>, now: Now) {
     outbox.take(output);
@@ -56,7 +56,7 @@ pub(crate) struct Client {
     session: Session,
     outbox: Arc<dyn OutputBytes>,
     now: Now,
-    /// What the session left of what it was given.
+    /// The bytes that the session left of its input.
     input: Vec<u8>,
     pub(crate) output: Vec<u8>,
     delivered: u64,
@@ -110,7 +110,7 @@ impl Client {
         }
     }
 
-    /// What has come for the client, in `output`.
+    /// Takes the bytes that have come for the client, in `output`.
     pub(crate) fn take(&mut self) {
         self.output.clear();
         counted_take(&mut self.session, &*self.outbox, &mut self.output, self.now);

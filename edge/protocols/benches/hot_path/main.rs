@@ -1,8 +1,8 @@
-//! What a message costs between the socket's bytes and the socket's bytes, without sockets: sessions, routing, queues.
+//! Cost of a message between the socket's bytes and the socket's bytes, without sockets: sessions, routing, queues.
 //!
 //! `cargo bench -p protocols --bench hot_path` prints nanoseconds per message; on a machine that others use, the fastest round counts.
-//! `-- --one-round-of N [--without-stages]` does one round of the N-th workload and prints its name and number of messages: what
-//! `testing/bench/hot_path.sh` counts instructions of, which are the same on a busy machine as on an idle one.
+//! `-- --one-round-of N [--without-stages]` does one round of the N-th workload and prints its name and number of messages.
+//! `testing/bench/hot_path.sh` counts the instructions of it, which are the same on a busy machine as on an idle one.
 
 #![expect(clippy::print_stdout, reason = "the table is what it is for")]
 

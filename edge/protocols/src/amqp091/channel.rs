@@ -19,7 +19,7 @@ pub(crate) enum ChannelState {
     Closing,
 }
 
-/// What publishing on the channel means.
+/// The meaning of publishing on the channel.
 pub(crate) enum Mode {
     Plain,
     /// confirm.select was done; holds the number of the latest publish, for listings.
@@ -28,7 +28,7 @@ pub(crate) enum Mode {
     Transaction(Box<Transaction>),
 }
 
-/// What a consumer tag stands for.
+/// The consumer that a consumer tag stands for.
 #[derive(Debug)]
 pub(crate) struct Consumer {
     pub(crate) token: u32,

@@ -23,7 +23,7 @@ pub(crate) struct ConfirmProgress {
     /// Settled ranges above the floor: first number to last, not touching each other.
     above: BTreeMap<u64, u64>,
     settled_count: u64,
-    /// Those of them that were refused.
+    /// Messages that were refused.
     rejected_count: u64,
 }
 

@@ -27,7 +27,7 @@ const HEAD_ROOM_BYTES: usize = 1 << 10;
 /// Class and method number of basic.publish, to blame.
 pub(crate) const PUBLISH: (u16, u16) = basic::Publish::ID;
 
-/// What may come next on a channel.
+/// The frame that may come next on a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     /// A method.
@@ -203,7 +203,7 @@ impl Assembly {
         }
     }
 
-    /// What the body occupies when so much more has come.
+    /// Bytes that the body occupies when so much more has come.
     fn capacity_with(&self, payload_bytes: usize) -> usize {
         let room = self.room_before();
         let needed = self.body.len().max(room) + payload_bytes;
@@ -226,7 +226,7 @@ impl Assembly {
         self.capacity_with(frame.payload.len()) - self.body.capacity()
     }
 
-    /// What the body occupies when it is whole.
+    /// Bytes that the body occupies when it is whole.
     pub(crate) fn whole_bytes(&self) -> usize {
         usize::try_from(self.body_size).unwrap_or(usize::MAX).saturating_add(self.room_before())
     }

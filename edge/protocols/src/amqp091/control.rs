@@ -150,7 +150,7 @@ fn channel_info(number: u16, channel: &ChannelOutput) -> ChannelInfo {
     }
 }
 
-/// What the client is told when the broker closes its connection (B28, B191).
+/// The error that the client gets when the broker closes its connection (B28, B191).
 pub(crate) fn forced(reason: CloseReason) -> Failure {
     let text = match reason {
         CloseReason::Shutdown => "broker forced connection closure with reason 'shutdown'".into(),

@@ -54,7 +54,7 @@ pub(crate) struct ChannelOutput {
     pub(crate) confirms: ConfirmProgress,
     /// For listings.
     pub(crate) facts: ChannelFacts,
-    /// What was delivered, fetched and acked on the channel.
+    /// The counts of deliveries, gets and acks on the channel.
     counted: TrafficTotals,
     /// When something last came in or was written, milliseconds since 1970.
     used_ms: u64,
@@ -62,7 +62,7 @@ pub(crate) struct ChannelOutput {
     is_served: bool,
 }
 
-/// What listings show of a channel and only the session knows.
+/// The figures that listings show of a channel and only the session knows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChannelFacts {
     pub(crate) transactional: bool,
@@ -106,7 +106,7 @@ pub(crate) struct Deliveries {
     pub(crate) large: LargeShare,
     /// Memory of incomplete bodies and open transactions, bytes. The session's word.
     pub(crate) unfinished_bytes: usize,
-    /// What closed channels have counted.
+    /// The counts of closed channels.
     counted_closed: TrafficTotals,
     /// Channels with deliveries since the socket last took something, each once.
     served: Vec<u16>,
@@ -121,7 +121,7 @@ pub(crate) struct NewConsumer<'a> {
     pub(crate) ack_required: bool,
 }
 
-/// What is to be said after consume-ok.
+/// The answer after consume-ok.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Announced {
     /// Deliveries may start.
@@ -226,7 +226,7 @@ impl Deliveries {
         }
     }
 
-    /// What all channels have counted, closed ones included.
+    /// The counts of all channels, closed ones included.
     pub(crate) fn totals(&self) -> TrafficTotals {
         let mut sum = self.counted_closed;
         self.channels.iter().flatten().for_each(|channel| sum += &channel.totals());
@@ -449,7 +449,7 @@ impl ChannelOutput {
         self.used_ms
     }
 
-    /// What the channel has counted.
+    /// The counts of the channel.
     pub(crate) fn totals(&self) -> TrafficTotals {
         let mut totals = self.facts.published.now();
         totals += &self.counted;

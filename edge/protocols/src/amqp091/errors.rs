@@ -1,4 +1,4 @@
-//! What the client is told when something is refused: reply codes, texts, and which frame they travel in.
+//! Errors that the client gets for a refusal: reply codes, texts, and which frame they travel in.
 //!
 //! Refuses to know how things are refused: `refusals.rs` translates the broker's reasons. Texts are RabbitMQ's, because
 //! clients and their test suites compare them.

@@ -19,7 +19,7 @@ use super::errors::{Failure, Outcome, ReplyCode};
 use super::running::Running;
 use crate::budget::{Claim, Overdrawn, Want};
 
-/// What became of a frame.
+/// The outcome of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// It is dealt with.
@@ -311,7 +311,7 @@ impl Running {
         self.sink.outbox.lock().state().unfinished_bytes = memory_bytes;
     }
 
-    /// What the process occupies for unfinished things: pages that nothing was written to are not there.
+    /// Bytes that the process occupies for unfinished things: pages that nothing was written to are not there.
     pub(crate) fn unfinished_memory(&self) -> usize {
         let held_bytes = self.unfinished.held_bytes();
         if held_bytes <= BODY_BYTES_KEPT {

@@ -16,7 +16,7 @@ use super::settings::Settings;
 use crate::Peer;
 use crate::login::{Attempt, LoginRefused, Means, Mechanism};
 
-/// What a client begins with.
+/// The header that a client begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Greeting {
     /// AMQP 0-9-1, or 0-9, which is treated the same (B1).
@@ -84,7 +84,7 @@ pub(crate) fn encode_start(settings: &Settings, peer: &Peer, cluster_name: &str,
     start.encode_frame(0, out);
 }
 
-/// What of a client's capabilities counts (B10), and its name (B11).
+/// The capabilities of a client that count (B10), and its name (B11).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Client {
     pub(crate) authentication_failure_close: bool,
@@ -149,7 +149,7 @@ fn malformed_response(mechanism: Mechanism, error: SaslError) -> LoginError {
     LoginError::Malformed(Failure::new(ReplyCode::SyntaxError, text).in_method(StartOk::ID))
 }
 
-/// What was negotiated.
+/// The negotiated values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Number of channels; 0 is no limit.

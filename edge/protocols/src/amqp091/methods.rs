@@ -1,4 +1,4 @@
-//! What each method does on an open channel, one file per class.
+//! Handlers of the methods on an open channel, one file per class.
 //!
 //! Each is handed a decoded method; class and method number of a failure are set here or where it is made.
 

@@ -1,9 +1,9 @@
 //! AMQP 0-9-1, the server's side, in RabbitMQ's dialect.
 //!
 //! Principal type: [`Session`], one connection. The way of a frame: `session.rs` (phases) → `frames.rs` (which frame may
-//! come now) → `methods/` (one file per class) or `content.rs` and `publish.rs` (messages). What comes back from queues
-//! goes through `deliver.rs` and `confirms.rs` straight into the outbox. `errors.rs` is the one place that turns what the
-//! broker refuses into reply codes and texts.
+//! come now) → `methods/` (one file per class) or `content.rs` and `publish.rs` (messages). Answers of queues
+//! go through `deliver.rs` and `confirms.rs` straight into the outbox. `errors.rs` is the one place that turns refusals of the
+//! broker into reply codes and texts.
 //!
 //! Behaviour is numbered B1, B2, ... in the compatibility reference; where a branch follows one it says so. Texts and
 //! orders were compared with RabbitMQ 4.3.6.

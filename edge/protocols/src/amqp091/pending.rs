@@ -48,7 +48,7 @@ pub(crate) struct Pending {
     pub(crate) what: Awaited,
 }
 
-/// What is awaited, and what is done then.
+/// The awaited event, and the answer to it.
 pub(crate) enum Awaited {
     /// Exchange and binding changes: one fixed reply.
     Done {
@@ -116,8 +116,8 @@ impl Running {
         Ok(())
     }
 
-    /// Adds a change of metadata. What comes after it goes by the tables: it waits until they have followed. In a cluster, where that takes a
-    /// while, declarations and bindings may follow each other: they are decided in order, and who finds something missing looks again
+    /// Adds a change of metadata. Later frames go by the tables: they wait until the tables have followed. In a cluster, where that takes a
+    /// while, declarations and bindings may follow each other: they are decided in order, and one that finds something missing looks again
     /// when those before it are followed.
     pub(crate) fn await_change(
         &mut self,

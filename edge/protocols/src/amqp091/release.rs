@@ -1,6 +1,6 @@
 //! Letting go: closing a channel, from either side, and everything a connection holds when it ends.
 //!
-//! Refuses to know why. What a channel holds is given back before the answer is written, as in RabbitMQ: who reads
+//! Refuses to know why. The messages that a channel holds are given back before the answer is written, as in RabbitMQ: a client that reads
 //! close-ok may rely on the messages being in their queues again.
 
 use broker::{Call, ConsumerId, SettleHow};

@@ -61,7 +61,7 @@ pub(crate) struct Running {
     pub(crate) spare_body: Vec<u8>,
     pub(crate) has_freed_window: bool,
     pub(crate) publisher_full: bool,
-    /// What the latest read brought was published, some of it.
+    /// The latest read brought messages that were published, some of them.
     pub(crate) is_publishing: bool,
     pub(crate) output_full: bool,
     pub(crate) alarm: Alarm,
@@ -230,8 +230,8 @@ impl Running {
     }
 
     /// Alarms have gone on or off (B27). Only when all are off does a connection that was stopped go on; others are told
-    /// nothing, but for those that wait because of what they have published: they would not come to their next message. Those that wait
-    /// because of what they settle make room.
+    /// nothing, but for those that wait because of their own publishes: they would not come to their next message. Connections that wait
+    /// because of their settlements make room.
     pub(crate) fn alarm(&mut self, raised: Raised) {
         self.alarm.raised = raised;
         if raised.blocks() && self.is_pressed() && !self.alarm.holds {

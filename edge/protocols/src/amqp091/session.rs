@@ -65,7 +65,7 @@ enum Phase {
     Running,
     /// connection.close is sent, close-ok awaited (B35).
     Closing,
-    /// Everything is said, and it is up to the client to end the stream (B35). What it sends is dropped.
+    /// Everything is said, and it is up to the client to end the stream (B35). Its bytes are dropped.
     Lingering,
     Draining,
     Closed,
@@ -253,7 +253,7 @@ impl Session {
             Ok(Parsed::Incomplete { needed }) => Step::Needs(needed),
             Err(error) => {
                 let limit = self.payload_bytes_max.saturating_sub(self.tolerance_bytes());
-                // What comes behind a damaged frame cannot be understood: no close-ok is awaited.
+                // Frames behind a damaged frame cannot be understood: no close-ok is awaited.
                 let payload = match error {
                     FrameError::BadEnd { size, .. } => &input[7..7 + size],
                     FrameError::TooLarge { .. } => &[],
@@ -458,7 +458,7 @@ impl Session {
         self.control.sent.add(count);
     }
 
-    /// Whoever drives the session works for it, in profiles, as long as the scope lives.
+    /// The thread that drives the session works for it, in profiles, as long as the scope lives.
     pub fn enter_profile(&self) -> SessionScope {
         match &self.running {
             Some(running) => {
@@ -480,7 +480,7 @@ impl Session {
         self.outbox.clone()
     }
 
-    /// What is to be done with the socket.
+    /// The state of the socket that the session wants.
     #[must_use]
     pub fn state(&self) -> State {
         match self.phase {

@@ -1,11 +1,11 @@
-//! What can be set about AMQP 0-9-1 connections.
+//! Settings of AMQP 0-9-1 connections.
 
 use std::sync::Arc;
 
 use crate::Budget;
 use crate::login::{Anonymous, Mechanism};
 
-/// What `basic.qos` with global=true means (B121).
+/// The meaning of `basic.qos` with global=true (B121).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GlobalQos {
     /// A limit for the whole channel, as RabbitMQ had it until 4.2.
@@ -49,7 +49,7 @@ pub struct Settings {
     pub mechanisms: Vec<Mechanism>,
     /// The anonymous user; `None` refuses them even if the mechanism is offered. Default guest.
     pub anonymous: Option<Anonymous>,
-    /// What `basic.qos` global=true does. Default: honoured.
+    /// The effect of `basic.qos` global=true. Default: honoured.
     pub global_qos: GlobalQos,
     /// `product` of the server properties; clients compare it to `RabbitMQ` (B9).
     pub product: String,

@@ -15,7 +15,7 @@ pub(crate) struct Way {
     pub(crate) is_by_subject: bool,
 }
 
-/// What an address of a target says; `None` if it is none of version 2, or not well-formed.
+/// The way that the address of a target names; `None` if it is none of version 2, or not well-formed.
 pub(crate) fn parse_target(address: &str) -> Option<Way> {
     if let Some(queue) = parse_source(address).filter(|queue| !queue.is_empty()) {
         return Some(Way { exchange: Box::default(), key: queue, is_queue: true, is_by_subject: false });

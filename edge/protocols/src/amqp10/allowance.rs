@@ -8,7 +8,7 @@ pub(crate) const LINK_CREDIT_FIRST: u32 = 170;
 /// Frames of a session that is new.
 pub(crate) const WINDOW_FIRST: u32 = 400;
 
-/// Bytes that what is allowed may have, as long as it is more than at first. What came before says how large the next ones are.
+/// Bytes that allowed messages may have, as long as more are allowed than at first. Earlier messages tell how large the next ones are.
 const BYTES: u64 = 1 << 20;
 
 /// How much more than at first is allowed when all are small.

@@ -85,7 +85,7 @@ pub(crate) struct SessionOutput {
     held: Vec<u8>,
     held_at: usize,
     held_by: u32,
-    /// What flow frames say of the other direction: as it was after the latest read.
+    /// The field of flow frames for the other direction: as it was after the latest read.
     pub(crate) next_incoming_id: u32,
     pub(crate) incoming_window: u32,
     /// Highest handle.

@@ -68,7 +68,7 @@ impl Running {
             return Err(Failure::session(conditions::WINDOW_VIOLATION, text));
         }
         let window = seen.wrapping_add(flow.incoming_window).wrapping_sub(next);
-        // What was sent meanwhile may have used up more than there is.
+        // Messages that were sent meanwhile may have used up more than there is.
         let under_way = next.wrapping_sub(seen);
         session.remote_outgoing_window = flow.outgoing_window;
         session.window = if under_way > flow.incoming_window { 0 } else { window };

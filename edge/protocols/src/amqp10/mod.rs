@@ -1,7 +1,7 @@
 //! AMQP 1.0, the server's side, as RabbitMQ 4.3 speaks it.
 //!
 //! Principal type: [`Session`], one connection. The way of a frame: `session.rs` (phases) → `running.rs` (which session it is for) →
-//! `link.rs` (attach, detach), `publish.rs` (messages), `flow.rs` and `settle.rs`. What comes back from queues goes through
+//! `link.rs` (attach, detach), `publish.rs` (messages), `flow.rs` and `settle.rs`. Answers of queues go through
 //! `deliver.rs` and `confirms.rs` straight into the outbox. `errors.rs` says in which frame a refusal travels.
 //!
 //! A link that receives is a consumer which its queue serves by credit; a link that sends is a channel of publishes with confirms.

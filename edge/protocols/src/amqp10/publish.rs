@@ -274,7 +274,7 @@ pub(super) fn deleted(queue: &[u8], vhost: &str) -> String {
     format!("queue '{}' in vhost '{vhost}' was deleted", String::from_utf8_lossy(queue))
 }
 
-/// What a buffer of that capacity grows to when so much has to fit: doubling bounds the copies.
+/// The size that a buffer of that capacity grows to when so much has to fit: doubling bounds the copies.
 fn capacity_for(capacity: usize, bytes: usize) -> usize {
     const FIRST: usize = 64 << 10;
     if bytes <= capacity { capacity } else { bytes.max(capacity.saturating_mul(2)).max(FIRST) }

@@ -58,7 +58,7 @@ pub(crate) fn too_large(size: u64, max: u64) -> Failure {
     Failure::session(conditions::MESSAGE_SIZE_EXCEEDED, text)
 }
 
-/// What the client is told when the broker closes its connection.
+/// The error that the client gets when the broker closes its connection.
 pub(crate) fn forced(reason: CloseReason) -> Trouble {
     let text = match reason {
         CloseReason::Shutdown => {

@@ -277,7 +277,7 @@ impl Running {
         }
         self.poll_awaited(cx);
         if self.awaited.is_some() {
-            // What was awaited may have led to something else, which has to know whom to wake.
+            // The awaited answer may have led to something else, which has to know the task to wake.
             self.poll_awaited(cx);
         }
         // Asked again by the frame that waits for it.

@@ -229,7 +229,7 @@ impl Session {
             Ok(Parsed::Incomplete { needed }) => Step::Needs(needed),
             Err(error) => {
                 self.close(&Trouble::new(conditions::FRAMING_ERROR, framing_text(error)));
-                // What comes behind a damaged frame cannot be understood.
+                // Frames behind a damaged frame cannot be understood.
                 self.enter(Phase::Draining);
                 Step::Took(input.len())
             }
@@ -281,7 +281,7 @@ impl Session {
                 );
                 return Err(Failure::connection(conditions::FRAMING_ERROR, text));
             }
-            // What reads or changes metadata waits while that takes long; open and close are not of a session.
+            // A frame that reads or changes metadata waits while that takes long; open and close are not of a session.
             match descriptor(frame.body) {
                 Some(0x12) if self.broker.long_changes().is_on() => {
                     self.awaits_metadata = true;

@@ -69,7 +69,7 @@ impl World {
         if let Some(session) = &mut self.sessions[index] {
             drive(session, packet);
         }
-        // What one does, such as a takeover, others hear of.
+        // Other clients hear of an action of one, such as a takeover.
         (0..CLIENTS.len()).for_each(|index| self.look(index));
     }
 

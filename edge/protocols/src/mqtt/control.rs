@@ -21,7 +21,7 @@ pub(crate) struct Control {
     pub(crate) outbox: Arc<Outbox<Side>>,
     /// Everything but the counters.
     pub(crate) info: Mutex<ConnectionInfo>,
-    /// What was published, by publishes with and without acknowledgement.
+    /// The counts of published messages, by publishes with and without acknowledgement.
     pub(crate) published: Mutex<Vec<Arc<PublishCounters>>>,
     pub(crate) received: Moved,
     pub(crate) sent: Moved,

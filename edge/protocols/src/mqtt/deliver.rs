@@ -45,7 +45,7 @@ pub(crate) struct Side {
     pub(crate) receive_max: u16,
     /// The exchange of topics.
     pub(crate) exchange: Box<[u8]>,
-    /// What [`Mqtt::sender`] of the client's own messages is.
+    /// The [`Mqtt::sender`] of the client's own messages.
     pub(crate) me: u64,
     pub(crate) filters: Filters,
     pub(crate) inflight: Inflight,
@@ -349,7 +349,7 @@ impl Side {
 /// Bytes of a PUBLISH beside topic, properties and payload, at most: type, two lengths, packet id, length of the topic, topic alias.
 const PACKET_BYTES: usize = 1 + 4 + 4 + 2 + 2 + 3;
 
-/// What messages are delivered with that came another way than by the exchange of topics.
+/// The options for messages that came another way than by the exchange of topics.
 const FOREIGN: Hit = Hit { qos: Qos::ExactlyOnce, retain_as_published: false, no_local: false };
 
 /// The topic of a message, made of its routing key if it does not say its own.

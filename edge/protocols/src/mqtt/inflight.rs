@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use super::deliver::AT_LEAST_ONCE;
 
 /// Packet ids of the session's own queue: 1 to this. They follow from the place in the queue, so a message that comes again, also after a
-/// restart, has the same one. Those above are for queues that sessions share.
+/// restart, has the same one. Ids above are for queues that sessions share.
 const OWN_IDS: u16 = 32_767;
 
 /// How far the client is.

@@ -1,5 +1,4 @@
-//! What sessions without a connection are remembered by, beside their queues: messages of QoS 2 that are half done. It is gone when the
-//! node stops.
+//! Memory of sessions without a connection, beside their queues: messages of QoS 2 that are half done. It is gone when the node stops.
 
 use std::collections::{HashMap, HashSet};
 

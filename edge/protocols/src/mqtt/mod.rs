@@ -2,7 +2,7 @@
 //!
 //! Principal type: [`Session`], one connection. A subscription is a binding of the session's queue to the exchange of topics, as in
 //! RabbitMQ, so messages cross between MQTT and AMQP by routing alone. The way of a packet: `session.rs` (phases) → `publish.rs` or
-//! `subscribe.rs`. What comes back from queues goes through `deliver.rs` and `acks.rs` straight into the outbox. What waits for
+//! `subscribe.rs`. Answers of queues go through `deliver.rs` and `acks.rs` straight into the outbox. Work that waits for
 //! the broker is written as futures in `work.rs`, `connect.rs` and `subscribe.rs`, which the session polls.
 
 mod acks;

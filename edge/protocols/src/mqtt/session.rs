@@ -327,7 +327,7 @@ impl Session {
         Ok(())
     }
 
-    /// What the delivery side is to know of the client.
+    /// Tells the delivery side the wishes of the client.
     fn set_up(&self, wishes: &Wishes, receive_max: u16, vhost: &str) {
         let mut hasher = DefaultHasher::new();
         (vhost, &wishes.client_id).hash(&mut hasher);
@@ -588,7 +588,7 @@ impl Session {
         }
     }
 
-    /// Whoever drives the session works for it, in profiles, as long as the scope lives.
+    /// The thread that drives the session works for it, in profiles, as long as the scope lives.
     fn profiled(&self) -> SessionScope {
         match &self.running {
             Some(running) => {

@@ -6,7 +6,7 @@ use super::retained::Retainers;
 /// State that the sessions of a node share.
 #[derive(Default)]
 pub struct Shared {
-    /// What sessions without a connection are remembered by.
+    /// The memories of sessions without a connection.
     pub(crate) memories: Memories,
     /// Retained messages.
     pub(crate) retainers: Retainers,

@@ -77,7 +77,7 @@ impl Wanted {
     }
 }
 
-/// What a SUBSCRIBE or an UNSUBSCRIBE has come to.
+/// The outcome of a SUBSCRIBE or an UNSUBSCRIBE.
 #[derive(Default)]
 pub(crate) struct Changed {
     pub(crate) packet_id: u16,

@@ -151,7 +151,7 @@ impl Work {
         self.begin_bind(queue, filter)?.await
     }
 
-    /// The same; it holds once the commit is done. Those that are begun one after the other cost one write of the log together.
+    /// The same; it holds once the commit is done. Changes that are begun one after the other cost one write of the log together.
     pub(crate) fn begin_bind(&self, queue: &str, filter: &Filter) -> Result<Commit, Refused> {
         let (key, arguments) = (filter.key(), filter.arguments());
         self.broker.bind(&self.principal, self.binding(queue, &key, arguments.as_table()))

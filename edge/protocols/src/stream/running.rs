@@ -89,7 +89,7 @@ pub(crate) struct Running {
     pub(crate) is_full: bool,
     is_held: bool,
     output_full: bool,
-    /// Whose turn is first when deliveries go on.
+    /// The subscription whose turn is first when deliveries go on.
     pub(crate) turn: usize,
 }
 

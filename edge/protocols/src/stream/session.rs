@@ -558,7 +558,7 @@ impl Session {
         }
     }
 
-    /// Whoever drives the session works for it, in profiles, as long as the scope lives.
+    /// The thread that drives the session works for it, in profiles, as long as the scope lives.
     fn profiled(&self) -> SessionScope {
         match &self.running {
             Some(running) => {

@@ -54,7 +54,7 @@ pub(crate) struct Wish<'a> {
     pub(crate) address: &'a str,
     /// Messages are sent settled.
     pub(crate) settled: bool,
-    /// What a receiver wants; `None` makes a sender.
+    /// The filters of a receiver; `None` makes a sender.
     pub(crate) filters: Option<&'a Filters>,
 }
 

@@ -21,7 +21,7 @@ pub(super) const WINDOW: u32 = 1 << 30;
 /// Deliveries that a source without a limit sends before they are asked for again.
 const CREDIT_UNLIMITED: u32 = 60_000;
 
-/// What the destination said of messages: numbers of publishes from 1 on, the last one included.
+/// The destination's answer to messages: numbers of publishes from 1 on, the last one included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answered {
     /// They are safe.
@@ -255,7 +255,7 @@ impl Port10 {
     }
 }
 
-/// What a frame changes.
+/// The changes that a frame makes.
 #[derive(Clone, Copy, Default)]
 struct Changes {
     transfers: u32,
@@ -355,7 +355,7 @@ fn arrive(
     Ok(true)
 }
 
-/// What goes over the wire of a number.
+/// The part of a number that goes over the wire.
 #[expect(clippy::cast_possible_truncation, reason = "the low half is what goes over the wire")]
 const fn low(number: u64) -> u32 {
     number as u32

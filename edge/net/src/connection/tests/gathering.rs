@@ -1,4 +1,4 @@
-//! What many publishers bring one consumer, on a thread that has all of them to serve.
+//! Messages of many publishers for one consumer, on a thread that has all of them to serve.
 
 use super::*;
 

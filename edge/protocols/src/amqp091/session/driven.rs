@@ -15,7 +15,7 @@ use crate::{Now, OutputBytes, Peer, Progress, State};
 pub struct Door {
     /// The broker that they work on.
     pub broker: Broker,
-    /// What is set for all of them.
+    /// The settings of all of them.
     pub settings: Arc<Settings>,
 }
 

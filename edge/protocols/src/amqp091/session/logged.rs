@@ -23,7 +23,7 @@ impl Session {
         }
     }
 
-    /// An error ends the connection. What the server wants was told by [`Session::log_forced`].
+    /// An error ends the connection. [`Session::log_forced`] told of ends that the server wants.
     pub(super) fn log_failure(&mut self, failure: &Failure) {
         if self.is_logged && !self.said_goodbye {
             let info = self.control.info.lock();

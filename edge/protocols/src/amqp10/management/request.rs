@@ -18,7 +18,7 @@ pub(super) struct BindingName {
     pub(super) digest: Box<str>,
 }
 
-/// What a path is of.
+/// The kind of object of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Path {
     Queue(Box<[u8]>),

@@ -1,4 +1,4 @@
-//! What can be asked of the management node, over the broker's control plane. Texts are RabbitMQ's.
+//! Requests to the management node, over the broker's control plane. Texts are RabbitMQ's.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};

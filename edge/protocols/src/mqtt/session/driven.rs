@@ -15,9 +15,9 @@ use crate::{Now, OUTPUT_BYTES_LOW, OutputBytes, Peer, Progress, State};
 pub struct Door {
     /// The broker that they work on.
     pub broker: Broker,
-    /// What is set for all of them.
+    /// The settings of all of them.
     pub settings: Arc<Settings>,
-    /// What they share.
+    /// The state that they share.
     pub shared: Arc<Shared>,
 }
 

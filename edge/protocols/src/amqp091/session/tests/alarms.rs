@@ -160,7 +160,7 @@ fn a_failed_sync_is_a_nack_and_then_persistent_messages_close_the_connection() {
     let (code, text, method) = client.wait("connection.close").close();
     assert_eq!((code, method), (541, (60, 40)));
     assert!(text.starts_with("INTERNAL_ERROR - storage has failed, nothing durable is accepted"), "{text}");
-    // What is transient, and what is there, goes on.
+    // Transient messages, and messages that are there, go on.
     other.publish(1, "q", b"transient");
     assert_eq!(other.ready("q"), 2);
     other.declare("q");

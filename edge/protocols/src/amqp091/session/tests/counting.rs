@@ -1,4 +1,4 @@
-//! What connections, queues, exchanges and the node count.
+//! Counts of connections, queues, exchanges and the node.
 
 use broker::{ConnectionTotals, DeliveryTotals, LoginProtocol, Passage, TrafficTotals};
 use wire::amqp091::methods::confirm;

@@ -21,7 +21,7 @@ pub enum DataDirError {
     AlreadyRunning {
         /// The directory.
         dir: PathBuf,
-        /// Who has it, if the lock file says so.
+        /// The process that has it, if the lock file says so.
         pid: Option<u32>,
     },
     /// The operating system refused an operation.
@@ -59,7 +59,7 @@ impl DataDir {
     }
 }
 
-/// What the lock file says; `None` when that is no process id (its owner may be about to write it).
+/// The process id of the lock file; `None` when its content is no process id (its owner may be about to write it).
 fn owner(disk: &dyn Disk, path: &Path) -> Option<u32> {
     let file = disk.open(path, platform::OpenMode::Read).ok()?;
     let mut bytes = vec![0; index_of(file.len().ok()?.min(PID_BYTES_MAX))];

@@ -4,11 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What was tried, where, and what the operating system said. Cheap to clone, as one failure is told to many.
+/// A failed operation: its name, its file, and the error of the operating system. Cheap to clone, as one failure is told to many.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("cannot {action} {}: {source}", path.display())]
 pub struct IoFailure {
-    /// What was tried, as a verb: "write", "sync", "rename".
+    /// The operation, as a verb: "write", "sync", "rename".
     pub action: &'static str,
     /// The file or directory.
     pub path: PathBuf,

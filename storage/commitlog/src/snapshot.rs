@@ -35,7 +35,7 @@ pub struct Snapshot {
     pub damaged: Vec<PathBuf>,
 }
 
-/// What can go wrong with snapshots.
+/// An error of snapshots.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// The operating system refused an operation.

@@ -1,4 +1,4 @@
-//! What groups cost: `cargo bench -p multiraft`. CPU of an entry of 1 KiB on three replicas in one process, memory of idle groups, and
+//! Cost of groups: `cargo bench -p multiraft`. CPU of an entry of 1 KiB on three replicas in one process, memory of idle groups, and
 //! CPU of their ticks. Three nodes, one thread, a log that keeps nothing, a net without delay.
 
 #![allow(clippy::print_stdout, reason = "figures are what a benchmark is for")]

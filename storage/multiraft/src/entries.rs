@@ -1,4 +1,4 @@
-//! What a group keeps of its entries beside their heads: where their records lie in the log, and recent bodies. Knows no rules.
+//! Entries of a group beside their heads: where their records lie in the log, and recent bodies. Knows no rules.
 
 use std::collections::VecDeque;
 

@@ -74,7 +74,7 @@ pub struct Envelope {
     pub bodies: Vec<Body>,
 }
 
-/// What the machine has to do.
+/// The work of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Apply {
     /// A committed entry. It is the one that [`Group::propose`] returned if index *and* term are the same.
@@ -83,7 +83,7 @@ pub enum Apply {
         index: u64,
         /// Its term.
         term: u64,
-        /// What was proposed.
+        /// The proposed bytes.
         body: Bytes,
     },
     /// Forget everything, this is the state now. Empty for a group that begins.
@@ -92,7 +92,7 @@ pub enum Apply {
         index: u64,
         /// Its term.
         term: u64,
-        /// What [`Group::checkpoint`] or [`Group::install_message`] got.
+        /// The state that [`Group::checkpoint`] or [`Group::install_message`] got.
         state: Bytes,
     },
 }
@@ -108,7 +108,7 @@ pub struct Effects {
     pub wants_state: Vec<ReplicaId>,
 }
 
-/// What waits for the log.
+/// Work that waits for the log.
 struct Unstored {
     position: Position,
     number: u64,
@@ -134,7 +134,7 @@ pub struct Group<K> {
     end: Position,
     /// How far the log was said to be durable.
     durable: Position,
-    /// What was committed when the kernel last handed out heads. Records name this: it is true of the entries before them in the log.
+    /// The commit index when the kernel last handed out heads. Records name this: it is true of the entries before them in the log.
     commit: u64,
     /// Where the record of the latest durable checkpoint begins.
     checkpoint: Position,
@@ -144,7 +144,7 @@ pub struct Group<K> {
     moving: VecDeque<(Position, Position)>,
     /// `None` when a majority knows for ever which members count now. Else the index of the entry that will prove it, or 0.
     unsettled: Option<u64>,
-    /// Who wants a state, and for how many ticks.
+    /// Replicas that want a state, and for how many ticks.
     installing: Vec<(ReplicaId, u32)>,
     effects: Effects,
     failure: Option<String>,
@@ -257,7 +257,7 @@ impl<K: Kernel> Group<K> {
         });
     }
 
-    /// Whose own vote is enough would lead before an older entry is durable.
+    /// A replica whose own vote is enough would lead before an older entry is durable.
     fn may_campaign(&self) -> bool {
         !self.needs_no_vote() || self.unstored.is_empty()
     }
@@ -463,7 +463,7 @@ impl<K: Kernel> Group<K> {
         leads.then(|| Envelope { group: self.settings.group, message, bodies: vec![Body::Here(state)] })
     }
 
-    /// What is known of the group.
+    /// The status of the group.
     pub fn status(&self) -> Status {
         self.kernel.status()
     }
@@ -559,7 +559,7 @@ impl<K: Kernel> Group<K> {
         }
     }
 
-    /// What the kernel leaves to its user.
+    /// Does the work that the kernel leaves to its user.
     fn follow_up(&mut self) {
         if self.kernel.status().role != Role::Leader {
             self.unsettled = self.unsettled.map(|_| 0);
@@ -681,7 +681,7 @@ impl<K: Kernel> Group<K> {
         }
     }
 
-    /// What the latest record replaces has to stay until that is durable.
+    /// Keeps a record that the latest record replaces until that is durable.
     fn keep_until_durable(&mut self, old: Position) {
         match self.moving.back_mut() {
             Some(last) if last.1 == old => last.0 = self.end,

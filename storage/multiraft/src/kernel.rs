@@ -23,7 +23,7 @@ impl fmt::Display for ReplicaId {
     }
 }
 
-/// What an entry is for.
+/// The purpose of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EntryKind {
     /// Bytes for the machine.
@@ -42,11 +42,11 @@ pub struct Head {
     pub index: u64,
     /// The term of the leader that proposed it.
     pub term: u64,
-    /// What it is for.
+    /// Its purpose.
     pub kind: EntryKind,
 }
 
-/// What a message between replicas is for.
+/// The purpose of a message between replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MessageKind {
     /// Entries, or the commit index alone.
@@ -74,7 +74,7 @@ pub enum MessageKind {
 /// A message between two replicas of a group, without bodies of entries. Which fields count depends on the kind; the others are 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// What it is for.
+    /// Its purpose.
     pub kind: MessageKind,
     /// The replica that sends it.
     pub from: ReplicaId,
@@ -86,7 +86,7 @@ pub struct Message {
     pub index: u64,
     /// The term of the entry at `index`.
     pub index_term: u64,
-    /// What the sender knows to be committed.
+    /// The index that the sender knows to be committed.
     pub commit: u64,
     /// The term of the entry at `commit`, in votes.
     pub commit_term: u64,
@@ -102,7 +102,7 @@ pub struct Message {
     pub installed: Option<Box<Installed>>,
 }
 
-/// What a state stands for: everything up to an entry.
+/// The entries that a state stands for: everything up to an entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Installed {
     /// The last entry that the state has.
@@ -124,7 +124,7 @@ pub enum Role {
     Leader,
 }
 
-/// What a kernel knows of its group. Cheap.
+/// The knowledge of a kernel about its group. Cheap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Whether it leads.
@@ -141,7 +141,7 @@ pub struct Status {
     pub transferee: ReplicaId,
 }
 
-/// What a leader knows of another replica.
+/// The knowledge of a leader about another replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Which.
@@ -175,7 +175,7 @@ pub enum Refused {
     /// Too much is proposed and not committed.
     #[error("{0} bytes wait to be committed; wait until fewer do")]
     Full(u64),
-    /// What came cannot be true.
+    /// The message cannot be true.
     #[error("refused a message: {0}")]
     BadMessage(&'static str),
     /// The kernel has stopped.
@@ -183,7 +183,7 @@ pub enum Refused {
     Stopped(String),
 }
 
-/// What a kernel wants done. Heads first go to the log in order; then messages may go out as their fields say.
+/// The requests of a kernel. Heads first go to the log in order; then messages may go out as their fields say.
 #[derive(Debug, Default)]
 pub struct Ready {
     /// Tell [`Kernel::stored`] when everything of this is durable.
@@ -227,7 +227,7 @@ pub struct Start {
     pub term: u64,
     /// The replica that got the vote in it.
     pub vote: ReplicaId,
-    /// What is known to be committed. The machine has applied it.
+    /// The index that is known to be committed. The machine has applied it.
     pub commit: u64,
     /// The members at `commit`.
     pub members: Members,
@@ -285,7 +285,7 @@ pub trait Kernel: Sized {
     /// Hands leadership to another voter. Ends by itself after an election timeout.
     fn transfer(&mut self, to: ReplicaId);
 
-    /// What is to be done, or `None`.
+    /// The work to do, or `None`.
     fn ready(&mut self) -> Option<Ready>;
 
     /// Everything of this ready, and of those before, is durable.
@@ -303,7 +303,7 @@ pub trait Kernel: Sized {
     /// A state that was being sent to a replica did not get there.
     fn install_failed(&mut self, peer: ReplicaId);
 
-    /// What is known of the group.
+    /// The status of the group.
     fn status(&self) -> Status;
 
     /// The other replicas, as a leader knows them.

@@ -26,7 +26,7 @@
 //!    A message may be lost, repeated or late. One that cannot be sent needs no word, but for [`Group::install_failed`].
 //!
 //! **Storing.** Records become durable in the order of the log. [`Group::waits_for`] says up to where a group waits. When the log is
-//! durable so far, call [`Group::durable`], then `run`. What a replica promises to others goes out only then: the group sees to that.
+//! durable so far, call [`Group::durable`], then `run`. Promises of a replica to others go out only then: the group sees to that.
 //!
 //! **Proposals.** [`Group::propose`] returns index and term. The proposal is safe when [`Apply::Entry`] comes with both. It is lost, or its
 //! fate is unknown, when that index comes with another term, when a state passes it, or when the replica starts again. Put what one
@@ -105,7 +105,7 @@
 //!         send
 //!     }
 //!
-//!     /// What happens when the disk has synced: here it always has.
+//! /// The disk has synced: here it always has.
 //!     fn sync(&mut self) -> Vec<Envelope> {
 //!         self.group.durable(self.log.end());
 //!         self.turn()

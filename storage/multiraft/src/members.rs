@@ -1,4 +1,4 @@
-//! Who is in a group, and changes of it, with their bytes. Knows nothing of how a change comes to count.
+//! Members of a group, and changes of them, with their bytes. Knows nothing of how a change comes to count.
 
 use crate::kernel::ReplicaId;
 use crate::reading::Reading;

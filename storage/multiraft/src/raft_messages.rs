@@ -7,7 +7,7 @@ use raft::eraftpb::{ConfState, Entry, EntryType, Message as RaftMessage, Message
 use crate::kernel::{EntryKind, Head, Installed, Message, MessageKind, ReplicaId};
 use crate::members::Members;
 
-/// What stands in raft-rs for the body of an entry: it takes an entry without data for an empty one.
+/// The stand-in in raft-rs for the body of an entry: it takes an entry without data for an empty one.
 const SOME_BODY: &[u8] = &[1];
 
 pub(crate) fn head_of(entry: &Entry) -> Head {

@@ -23,11 +23,11 @@ const APPEND_BYTES_MAX: u64 = 64 * 20;
 /// Append messages to one replica that are not answered yet.
 const INFLIGHT_MAX: usize = 32;
 
-/// What raft-rs reads: heads in memory, so that it never waits for a disk.
+/// The heads that raft-rs reads: in memory, so that it never waits for a disk.
 struct Shape {
     heads: Heads,
     start: (HardState, ConfState),
-    /// What a state would stand for that is captured now.
+    /// The entries that a state would stand for that is captured now.
     installed: Installed,
 }
 
@@ -210,7 +210,7 @@ impl RaftRs {
         ready.committed.extend(from.take_committed_entries().iter().map(head_of));
         node.advance_append_async(from);
         if let Some(installed) = &ready.install {
-            // Heads before it are gone, so nothing may look for them. What this replica says of the state waits until it is durable.
+            // Heads before it are gone, so nothing may look for them. This replica's answer about the state waits until it is durable.
             node.raft.on_persist_snap(installed.index);
             node.advance_apply_to(installed.index);
         }
@@ -297,7 +297,7 @@ impl Kernel for RaftRs {
     }
 
     fn campaign(&mut self) {
-        // Who is no voter would elect itself.
+        // A replica that is no voter would elect itself.
         if self.node.raft.promotable() {
             let _refused = self.guarded(RawNode::campaign);
         }

@@ -12,7 +12,7 @@ use crate::reading::Reading;
 pub const ENTRY: u8 = 16;
 /// Term u64 and vote u64.
 pub const VOTE: u8 = 17;
-/// What the machine has applied, with the state: [`StateRecord`].
+/// The entries that the machine has applied, with the state: [`StateRecord`].
 pub const CHECKPOINT: u8 = 18;
 /// As a checkpoint, and no record of the stream before it counts.
 pub const INSTALLED: u8 = 19;
@@ -30,7 +30,7 @@ const AGAIN: u8 = 1;
 pub(crate) enum Writing {
     /// It takes the place of what was at its index and of all behind it.
     New,
-    /// It is the entry at its index. What is behind it stays.
+    /// It is the entry at its index. Entries behind it stay.
     Again,
 }
 

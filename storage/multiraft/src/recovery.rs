@@ -2,7 +2,7 @@
 //!
 //! 1. An entry takes the place of what was at its index and of all behind it. One that says that it is written again, so that an old
 //!    file of the log can go, takes the place of its earlier record alone.
-//! 2. A checkpoint stands for all entries up to its applied index. What is behind stays.
+//! 2. A checkpoint stands for all entries up to its applied index. Entries behind it stay.
 //! 3. An installed state stands for everything before it.
 //! 4. Entries are applied up to the highest commit index that any record names.
 
@@ -132,7 +132,7 @@ impl<K: Kernel> Recovery<K> {
         }
     }
 
-    /// What the machine has to apply, in order, from what has been read so far. Ask after each record to keep little in memory.
+    /// The work of the machine, in order, from the records read so far. Ask after each record to keep little in memory.
     pub fn take_apply(&mut self) -> Vec<Apply> {
         std::mem::take(&mut self.apply)
     }

@@ -66,7 +66,7 @@ impl Appended {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublisherSlot(pub Box<[u8]>);
 
-/// The right to append: nobody else does meanwhile. What was appended goes to the writer when it is dropped.
+/// The right to append: nobody else does meanwhile. The appended entries go to the writer when it is dropped.
 pub struct Appender<'a> {
     log: &'a Arc<StreamLog>,
     filling: MutexGuard<'a, Filling>,

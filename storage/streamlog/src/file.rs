@@ -1,4 +1,4 @@
-//! What is known of a file without looking into it.
+//! Facts about a file that are known without looking into it.
 
 use std::sync::{Arc, Weak};
 
@@ -10,7 +10,7 @@ use crate::format::file_path;
 use crate::index::SparseIndex;
 use crate::place::Place;
 
-/// What lies in a file.
+/// The content of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent {
     /// Offset of the first record: the file's name.
@@ -46,7 +46,7 @@ pub(crate) struct Known {
     pub(crate) index: Option<Arc<SparseIndex>>,
     /// Bytes of the whole file.
     pub(crate) bytes: u64,
-    /// What is behind the chunks that follow each other was durable once.
+    /// The bytes behind the chunks that follow each other were durable once.
     pub(crate) damage: Option<&'static str>,
 }
 

@@ -6,7 +6,7 @@
 /// Bytes of a chunk's filter unless the stream says otherwise.
 pub const FILTER_BYTES_DEFAULT: u8 = 16;
 
-/// What an open chunk gathers of filter values.
+/// The filter values that an open chunk gathers.
 #[derive(Clone, Debug)]
 pub(crate) struct Bloom {
     bits: [u8; 255],
@@ -54,7 +54,7 @@ fn bits_of(value: &[u8], bytes: u8) -> [usize; 2] {
     [1 + high % places, 1 + low % places]
 }
 
-/// What a reader asks of chunks.
+/// The filter of a reader on chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChunkFilter {
     /// Messages with one of these values.

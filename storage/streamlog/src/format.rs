@@ -51,7 +51,7 @@ fn head_crc(bytes: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// What a head says; its CRC covers the tracking table, too: see [`check_head`].
+/// The content of a head; its CRC covers the tracking table, too: see [`check_head`].
 pub(crate) fn read_head(bytes: &[u8; HEAD_BYTES]) -> Option<Head> {
     if &bytes[..8] != MAGIC || u32_at(bytes, 8) != VERSION {
         return None;

@@ -58,7 +58,7 @@ pub trait StreamListener: Send + Sync {
     fn failed(&self, error: &StreamError);
 }
 
-/// What listings show of a stream. Of what is committed.
+/// The figures that listings show of a stream. Of committed entries only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamInfo {
     /// Offset of the first record that is still there.
@@ -134,7 +134,7 @@ impl StreamLog {
         self.readable.lock().files[0].first
     }
 
-    /// Registers a waker for the next commit, or the end of the stream. Whoever registers looks again afterwards.
+    /// Registers a waker for the next commit, or the end of the stream. The caller looks again afterwards.
     pub fn wake_at_commit(&self, waker: &Waker) {
         let mut waiting = self.waiting.lock();
         if !waiting.iter().any(|known| known.will_wake(waker)) {
@@ -248,7 +248,7 @@ impl StreamLog {
         self.filling.lock().tracking.sequences().map(|(name, id)| (name.into(), id)).collect()
     }
 
-    /// What listings show.
+    /// The figures that listings show.
     #[must_use]
     pub fn info(&self) -> StreamInfo {
         let next_offset = self.committed_next();

@@ -61,12 +61,12 @@ struct Queue {
     streams: VecDeque<Arc<StreamLog>>,
     /// To be looked at with the next tick: changes without a chunk, a disk that was full.
     later: Vec<Weak<StreamLog>>,
-    /// Whose limits changed, or age is limited.
+    /// Streams whose limits changed, or whose age is limited.
     aging: Vec<Weak<StreamLog>>,
     retained_ms: u64,
 }
 
-/// What a reader needs a thread for.
+/// The work that a reader needs a thread for.
 pub(crate) enum Job {
     Seek { log: Arc<StreamLog>, seek: Seek, asked: Arc<Asked> },
     Read { handle: Arc<dyn DiskFile>, path: PathBuf, position: u64, block: Vec<u8>, asked: Arc<Asked> },
@@ -129,7 +129,7 @@ impl Node {
         let written = log.round();
         log.is_queued.store(false, Ordering::Release);
         match written {
-            // Whoever appended meanwhile found it in the queue.
+            // A producer that appended meanwhile found it in the queue.
             Ok(done) if log.has_work() => {
                 self.queue(log);
                 return done;
@@ -150,7 +150,7 @@ impl Node {
         log.listener.failed(error);
     }
 
-    /// What is due without anybody asking.
+    /// Does the work that is due without anybody asking.
     fn tick(&self) {
         let now_ms = self.now_ms();
         let (later, aging) = {
@@ -286,7 +286,7 @@ impl StreamLogs {
         self.found.lock().keys().copied().collect()
     }
 
-    /// Opens a stream, or begins it; waits for the disk. What is damaged in its files comes beside it, and nothing of that is changed.
+    /// Opens a stream, or begins it; waits for the disk. Damage in its files comes beside it, and nothing of that is changed.
     ///
     /// # Errors
     /// A file cannot be read or written, or has no head.
@@ -372,7 +372,7 @@ impl StreamLogs {
 }
 
 impl Drop for StreamLogs {
-    /// What waits is never done; streams and what they wait in hold each other.
+    /// Waiting work is never done; streams and the queues that they wait in hold each other.
     fn drop(&mut self) {
         self.node.is_closed.store(true, Ordering::Release);
         self.node.work.notify_all();

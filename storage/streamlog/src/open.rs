@@ -150,7 +150,7 @@ fn settle(node: &Node, id: u64, file: &StreamFile, synced: u32) -> Result<Arc<dy
         write_again(&*handle, &path, u64::from(synced)..end)?;
     }
     handle.sync_data().map_err(StreamError::io("sync", &path))?;
-    // Whoever began the file may not have come so far.
+    // The process that began the file may not have come so far.
     node.settle_folder(folder_path(&node.place.dir, id))?;
     Ok(handle)
 }

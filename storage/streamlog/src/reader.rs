@@ -48,7 +48,7 @@ impl Ahead {
     }
 }
 
-/// What a reader waits for from an I/O thread.
+/// The request of a reader to an I/O thread.
 pub(crate) struct Asked {
     state: Mutex<(Option<Answer>, Option<Waker>)>,
 }

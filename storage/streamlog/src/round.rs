@@ -1,5 +1,5 @@
-//! What the writer does for one stream: writes what was gathered, makes it durable, lets readers see it; begins new files and removes old
-//! ones.
+//! Work of the writer for one stream: writes the gathered chunks, makes them durable, lets readers see them; begins new files and removes
+//! old ones.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -176,7 +176,7 @@ impl StreamLog {
         Ok(())
     }
 
-    /// What is sealed is written: readers see it.
+    /// The sealed chunks are written: readers see them.
     fn commit(&self, writing: &mut Writing) {
         let mut position = writing.end;
         for chunk in &writing.sealed {
@@ -306,7 +306,7 @@ impl StreamLog {
 
     /// All files go. The stream has ended before.
     pub(crate) fn remove_files(&self) -> Result<(), StreamError> {
-        // Whoever writes has seen by now that it has ended, or does so before the next file.
+        // The writer has seen by now that it has ended, or does so before the next file.
         let _writing = self.writing.lock();
         let firsts: Vec<u64> = self.readable.lock().files.iter().map(|file| file.first).collect();
         self.readable.lock().tail.clear(&self.node.tails);

@@ -23,7 +23,7 @@ pub enum Seek {
     First,
     /// The first record of the last chunk.
     Last,
-    /// What is committed from now on.
+    /// Entries that are committed from now on.
     Next,
     /// The chunk with this offset; the first one if it is gone, the end if it is not there yet.
     Offset(u64),
@@ -38,7 +38,7 @@ pub(crate) struct Spot {
     pub(crate) position: u32,
 }
 
-/// What a look-up found: where to go on, and where that lies if it was looked for.
+/// The outcome of a look-up: where to go on, and where that lies if it was looked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) next: u64,

@@ -1,4 +1,4 @@
-//! What a stream keeps beside its entries: the last publishing id of each named publisher, and offsets that consumers stored.
+//! Tracking table of a stream beside its entries: the last publishing id of each named publisher, and offsets that consumers stored.
 //!
 //! Bounded: beyond the bounds the reference goes that was used longest ago.
 //!

@@ -1,7 +1,7 @@
 //! Walks a file that has no footer, chunk by chunk, and says where its chunks end and why.
 //!
-//! What does not follow is a torn tail, which may be cut, or damage, which may not. Each seal says up to where the file was durable when its
-//! chunk was written: a bad chunk before that is damage. So is one in a file that has another after it.
+//! A chunk that does not follow is a torn tail, which may be cut, or damage, which may not. Each seal says up to where the file was durable
+//! when its chunk was written: a bad chunk before that is damage. So is one in a file that has another after it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) struct Damage {
     pub(crate) next: u64,
 }
 
-/// What is walked.
+/// The file that is walked.
 pub(crate) struct Walk<'a> {
     pub(crate) stream: u64,
     pub(crate) path: &'a Path,

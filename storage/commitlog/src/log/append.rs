@@ -20,7 +20,7 @@ use super::{DurableListener, LogError, LogOptions, LogWriter, Recovered, SyncPol
 use crate::bytes::offset_of;
 use crate::{IoFailure, Position};
 
-/// Who waits for a record to be durable.
+/// The waiter for a record to be durable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Waiting {
     Somebody,
@@ -92,7 +92,7 @@ impl Log {
         Ok((log, writer, recovered))
     }
 
-    /// Sets who is told of progress, in place of who was. What became durable before is not told again: read
+    /// Sets who is told of progress, in place of who was. Earlier progress is not told again: read
     /// [`Self::durable`] after this call. A listener set after the failure is told of it at once.
     pub fn set_listener(&self, listener: Arc<dyn DurableListener>) {
         self.shared.listener.set(Some(listener));

@@ -1,7 +1,7 @@
 //! Reads of a log that is not open, and that nobody writes. Knows nothing of who reads, nor of what records mean.
 //!
-//! Whoever looks at everything asks for each stream in turn. Where many streams lie among each other, that would be the whole log for each:
-//! so of a file of which much more was read than it has, it is noted where the records of each stream are.
+//! A caller that looks at everything asks for each stream in turn. Where many streams lie among each other, that would be the whole log for
+//! each: so of a file of which much more was read than it has, it is noted where the records of each stream are.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use crate::{IoFailure, Position};
 /// A file is looked through for the records of all streams once single ones had so many times its length read.
 const READS_MAX: u64 = 2;
 
-/// So many records are noted of all files together: 16 bytes each, 64 MiB. What is beyond is read again and again.
+/// So many records are noted of all files together: 16 bytes each, 64 MiB. Records beyond are read again and again.
 const NOTED_MAX: usize = 4 << 20;
 
 /// The files of a log that is not open, kept ones among them: reads ranges of it.
@@ -35,7 +35,7 @@ pub struct ClosedLog {
     looked: Mutex<Looked>,
 }
 
-/// What is known of the files.
+/// The known files.
 struct Looked {
     /// In the order of the parts.
     parts: Vec<LookedPart>,
@@ -43,7 +43,7 @@ struct Looked {
     room: usize,
 }
 
-/// What is known of a file.
+/// The known records of a file.
 #[derive(Clone, Default)]
 struct LookedPart {
     /// Bytes that were read of it for single streams.
@@ -97,8 +97,8 @@ impl ClosedLog {
         })
     }
 
-    /// As [`Self::read_range`], but returns the records of one stream only. Those of others were checked as well, now or before. In memory is no
-    /// more of them than what one file has of the range.
+    /// As [`Self::read_range`], but returns the records of one stream only. Records of others were checked as well, now or before. In memory is
+    /// no more of them than the part of the range that one file has.
     ///
     /// # Errors
     /// As [`Self::read_range`].
@@ -189,7 +189,7 @@ impl RangeBytes {
 }
 
 impl Noted {
-    /// Reads a file as far as it is whole, and so many records at most. What cannot be read is told by whoever wants it.
+    /// Reads a file as far as it is whole, and so many records at most. The reader of an unreadable record gets the error.
     fn of(disk: &dyn Disk, part: &Part, records_max: usize) -> Arc<Noted> {
         let mut noted = Noted::default();
         if let Ok(mut reader) = FileReader::open_despite(disk, &part.path, part.first) {

@@ -1,4 +1,4 @@
-//! What can go wrong with a log. Knows nothing of what the broker does about it.
+//! Errors of a log. Knows nothing of the broker's answer to them.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ pub enum Damage {
     RecordChecksum,
 }
 
-/// What can go wrong with a log.
+/// An error of a log.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LogError {
     /// The operating system refused an operation.
@@ -40,7 +40,7 @@ pub enum LogError {
         file: PathBuf,
         /// Bytes from the file's start.
         offset: u64,
-        /// What does not match.
+        /// The part that does not match.
         damage: Damage,
     },
     /// A file, or the end of one, is missing between two others.
@@ -58,7 +58,7 @@ pub enum LogError {
     BeginningMissing {
         /// The log's directory.
         dir: PathBuf,
-        /// What the manifest names as the beginning of the oldest file.
+        /// The position that the manifest names as the beginning of the oldest file.
         expected: Position,
         /// Where the oldest file begins; `None` when there is no file.
         found: Option<Position>,
@@ -68,7 +68,7 @@ pub enum LogError {
     EndMissing {
         /// The log's directory.
         dir: PathBuf,
-        /// What was synced, or a file had begun at.
+        /// The position that was synced, or that a file had begun at.
         expected: Position,
         /// Where what is there ends.
         found: Position,
@@ -92,7 +92,7 @@ pub enum LogError {
     NotHeld {
         /// The log's directory.
         dir: PathBuf,
-        /// What is not there.
+        /// The position that is not there.
         position: Position,
     },
     /// An earlier write or sync failed; nothing appended since will be durable.

@@ -50,7 +50,7 @@ pub(super) struct ActiveFile {
     file_bytes_max: u64,
 }
 
-/// What decides how a file is written.
+/// The settings for writing a file.
 #[derive(Clone, Copy)]
 pub(super) struct FileRules {
     pub(super) sync: SyncPolicy,

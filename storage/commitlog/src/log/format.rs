@@ -34,12 +34,12 @@ pub(super) const FILE_HEADER_BYTES: usize = 32;
 pub const RECORD_HEADER_BYTES: usize = 32;
 /// The largest payload of a record: 1 GiB, twice RabbitMQ's largest configurable message.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 30;
-/// What this code writes.
+/// The version that this code writes.
 const VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"WARRNLOG";
 const FLAG_FSYNC: u32 = 1;
 
-/// What a file's header says.
+/// The content of a file's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileHeader {
     pub(super) first: Position,
@@ -81,7 +81,7 @@ impl FileHeader {
     }
 }
 
-/// What a record's header says.
+/// The content of a record's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordHeader {
     pub(super) payload_bytes: usize,

@@ -29,7 +29,7 @@ pub struct LogFile {
     pub bytes: u64,
 }
 
-/// What is met in a file.
+/// An item of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found<'a> {
     /// A record as it was written.
@@ -47,9 +47,9 @@ pub enum Found<'a> {
         offset: u64,
         /// How many; 0 when it is not known how many are missing.
         bytes: u64,
-        /// What does not match.
+        /// The part that does not match.
         damage: Damage,
-        /// What they say if they are one record and its header is whole. Nothing in it is to be trusted.
+        /// The record, if the bytes are one record and its header is whole. Nothing in it is to be trusted.
         record: Option<Record<'a>>,
     },
     /// The rest of a write that was never finished, at the end of the newest file: not damage. Damage of the last write looks the same.
@@ -88,7 +88,7 @@ pub fn list_log_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>, LogEr
     Ok(files)
 }
 
-/// What the header of a file says, if it is whole.
+/// The first position in the header of a file, if it is whole.
 pub(super) fn first_of_header(disk: &dyn Disk, path: &Path) -> Result<Option<Position>, LogError> {
     match FileReader::open(disk, path) {
         Ok(reader) => Ok(Some(reader.header().first)),
@@ -167,7 +167,7 @@ fn alleged(bytes: &[u8], start: Position) -> Option<Record<'_>> {
     (header.record_bytes() == bytes.len()).then(|| whole(bytes, start))
 }
 
-/// What seems to be the header of a record of which the rest may not be there.
+/// The apparent header of a record of which the rest may not be there.
 fn alleged_header(bytes: &[u8], start: Position) -> Option<RecordHeader> {
     if bytes.len() < RECORD_HEADER_BYTES {
         return None;

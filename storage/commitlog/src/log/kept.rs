@@ -51,7 +51,7 @@ pub struct RangeBytes {
 /// Bytes that [`Log::read_stream`] reads at once, unless a record is longer.
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// What is done with a record that cannot be read.
+/// The treatment of a record that cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Damaged {
     /// It is an error.

@@ -1,4 +1,4 @@
-//! What a log must hold, written down beside its directory, so that files that are missing are noticed: `log.manifest` for
+//! Manifest of a log: the files that it must hold, written down beside its directory, so that missing files are noticed: `log.manifest` for
 //! `log/`. Knows nothing of records. The same drawing is in `docs/formats/log.md`.
 //!
 //! ```text
@@ -31,7 +31,7 @@ const SLOT_OFFSETS: [u64; 2] = [0, 4096];
 const VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"WARRNMAN";
 
-/// What a log must hold.
+/// The positions that a log must hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// No file may be missing that begins here or later.
@@ -101,7 +101,7 @@ impl Manifest {
     }
 }
 
-/// What the log in `dir` must hold; `None` when that was never written down.
+/// The positions that the log in `dir` must hold; `None` when they were never written down.
 ///
 /// # Errors
 /// [`LogError::Manifest`] when the file is there and cannot be used, [`LogError::Io`].

@@ -16,7 +16,7 @@ const ERRORS_MAX: usize = 1 << 20;
 
 const CRC_BYTES: std::ops::Range<usize> = 4..8;
 
-/// What a byte does to the checksum's register (IEEE, reflected), by the byte.
+/// The effect of a byte on the checksum's register (IEEE, reflected), by the byte.
 static TABLE: LazyLock<[u32; 256]> = LazyLock::new(|| {
     let of = |byte: u32| {
         (0..8).fold(byte, |crc, _| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 })
@@ -73,7 +73,7 @@ fn lengths(bytes: &[u8], start: Position, next: Option<u64>) -> Vec<usize> {
     if next.is_none() && told.is_err() {
         lengths.extend((payload as usize <= room).then(|| payload as usize + RECORD_HEADER_BYTES));
     }
-    // What is asked for may end where the record does.
+    // The wanted bytes may end where the record does.
     lengths.extend(next.is_none().then_some(bytes.len()));
     lengths.retain(|length| *length >= RECORD_HEADER_BYTES);
     lengths
@@ -107,7 +107,7 @@ fn wrong_byte(record: &[u8]) -> Option<(usize, u8)> {
     found
 }
 
-/// A wrong byte in the checksum itself. What a wrong byte of the record does to it is never in one byte alone.
+/// A wrong byte in the checksum itself. The effect of a wrong byte of the record on it is never in one byte alone.
 fn in_checksum(difference: u32) -> Option<(usize, u8)> {
     let bytes = difference.to_be_bytes();
     let mut wrong = bytes.iter().enumerate().filter(|(_, byte)| **byte != 0);

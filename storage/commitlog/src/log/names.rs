@@ -22,7 +22,7 @@ pub struct Names {
     unsynced: Mutex<Option<Unsynced>>,
 }
 
-/// Names on their way to the disk. Those between the two are told with the later one: no name costs memory.
+/// Names on their way to the disk. Names between the two are told with the later one: no name costs memory.
 #[derive(Clone, Copy)]
 struct Unsynced {
     first: Named,
@@ -72,10 +72,10 @@ impl Names {
         stream >= NAMED_STREAMS_END || self.awaited(stream).is_none()
     }
 
-    /// What must be synced in the other log before records of streams up to `newest` are written; `None`: nothing.
+    /// The position that must be synced in the other log before records of streams up to `newest` are written; `None`: nothing.
     #[inline]
     pub(super) fn awaited(&self, newest: u64) -> Option<Position> {
-        // Whoever brought such a record learned of its stream after it had been added.
+        // The writer of such a record learned of its stream after it had been added.
         if newest < self.synced_end.load(Ordering::Relaxed) { None } else { self.look_again(newest) }
     }
 

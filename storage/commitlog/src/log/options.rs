@@ -1,6 +1,6 @@
 //! How a log behaves. Knows nothing of configuration files.
 
-/// What makes a record count as durable.
+/// The step that makes a record count as durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SyncPolicy {
     /// Written and `fdatasync`ed: survives a power cut.
@@ -23,7 +23,7 @@ pub struct LogOptions {
     /// Small writes are made into space that was filled with zeros in steps of this size, which makes their `fdatasync`
     /// cheaper (figures: `docs/formats/log.md`). 0 turns it off. Default 1 MiB.
     pub prefill_bytes: u64,
-    /// What counts as durable. Default [`SyncPolicy::Fsync`].
+    /// The step that counts as durable. Default [`SyncPolicy::Fsync`].
     pub sync: SyncPolicy,
 }
 

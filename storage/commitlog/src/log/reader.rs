@@ -37,7 +37,7 @@ impl Record<'_> {
     }
 }
 
-/// What a step of the reader met.
+/// The item that a step of the reader met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Met {
     /// A valid record: [`FileReader::record`] shows it.

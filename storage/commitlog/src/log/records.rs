@@ -114,7 +114,7 @@ impl Records {
         let mut lent = self.lent.iter().peekable();
         while at < self.buffer.len() {
             let end = at + RECORD_HEADER_BYTES + index_of(u64::from(u32_at(&self.buffer, at)));
-            // Those of a later record lie behind its header, too.
+            // Lent bytes of a later record lie behind its header, too.
             let tail = lent.next_if(|lent| lent.at <= end).map_or(&[][..], |lent| lent.bytes.bytes());
             let end = end - tail.len();
             seal_record(&mut self.buffer[at..end], tail, first, offset_of(at + lent_before));

@@ -15,7 +15,7 @@ use super::{Damage, LogError, Record, SyncPolicy};
 use crate::bytes::{offset_of, u64_at};
 use crate::{IoFailure, Position};
 
-/// What a log held when it was opened. Read it with [`Self::next_record`]: one window (1 MiB, or the largest record) is in
+/// The records that a log held when it was opened. Read it with [`Self::next_record`]: one window (1 MiB, or the largest record) is in
 /// memory at a time.
 pub struct Recovered {
     disk: Arc<dyn Disk>,
@@ -198,7 +198,7 @@ struct FileEnd {
     write_offset: u64,
     /// Bytes behind it that are the rest of an unfinished write.
     bytes_cut: u64,
-    /// What is there instead of a record, if something is.
+    /// The damage instead of a record, if there is any.
     bad: Option<Damage>,
 }
 

@@ -1,4 +1,4 @@
-//! What the appenders and the writer share. Knows nothing of files.
+//! State that the appenders and the writer share. Knows nothing of files.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +24,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 const BUFFER_BYTES_KEPT: usize = 4 * BUFFER_BYTES;
 
 /// A buffer with more capacity, which mostly one large message has filled, is given up as soon as it is written: two of them, kept for the next such
-/// message, would be twice its size. What small messages fill between two syncs is below that.
+/// message, would be twice its size. Bytes that small messages fill between two syncs are below that.
 const BUFFER_BYTES_HUGE: usize = 16 << 20;
 
 /// Whether the log takes records.
@@ -35,7 +35,7 @@ pub(super) enum Mode {
     Failed(IoFailure),
 }
 
-/// What the writer's thread does, as far as it concerns who brings it something.
+/// The work of the writer's thread, as far as it concerns an appender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriterIs {
     /// At work: it looks again before it rests.
@@ -46,10 +46,10 @@ pub(super) enum WriterIs {
     Asleep,
 }
 
-/// What has gathered since the last write began.
+/// The records that have gathered since the last write began.
 pub(super) struct Pending {
     pub(super) records: Records,
-    /// What others lent to the records that are being written.
+    /// Bytes that others lent to the records that are being written.
     writing: Vec<Arc<dyn LentBytes>>,
     /// The most that either buffer held since they began: so much of their capacity was ever used.
     most_bytes: usize,
@@ -67,7 +67,7 @@ pub(super) struct Pending {
     pub(super) seal_wanted: bool,
     pub(super) writer: WriterIs,
     pub(super) mode: Mode,
-    /// What the write that is tried again failed with.
+    /// The error of the write that is tried again.
     pub(super) no_room: Option<IoFailure>,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct Shared {
     /// The end of what was synced.
     pub(super) synced: AtomicU64,
     pub(super) listener: ListenerSlot,
-    /// What must be synced elsewhere before records are written.
+    /// The names that must be synced elsewhere before records are written.
     pub(super) names: OnceLock<Arc<Names>>,
     /// Oldest first; the last is the one being written, whose end is not kept up to date.
     pub(super) files: Mutex<VecDeque<SealedFile>>,

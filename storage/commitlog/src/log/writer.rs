@@ -26,7 +26,7 @@ const NAMES_PATIENCE: Duration = Duration::from_secs(5);
 /// After so long without work the writer gives up large buffers.
 const REST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What one step of a writer did.
+/// The outcome of one step of a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Wrote what had gathered, or made a sync that was asked for.
@@ -42,7 +42,7 @@ pub enum Step {
     Ended,
 }
 
-/// What the writer has to do next.
+/// The next task of the writer.
 enum Task {
     Write(Write),
     Close,
@@ -68,7 +68,7 @@ pub struct LogWriter {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     file: ActiveFile,
-    /// What is being written; swapped with the appenders' buffer.
+    /// The records that are being written; swapped with the appenders' buffer.
     batch: Records,
     /// The batch has still to be written: there was no room, or another log is not so far.
     unwritten: Option<Write>,
@@ -148,7 +148,7 @@ impl LogWriter {
         }
     }
 
-    /// What another log must have synced before a write.
+    /// The position that another log must have synced before a write.
     fn names_before(&self, write: &Write) -> Option<(&Arc<Names>, Position)> {
         let names = self.shared.names.get()?;
         Some((names, names.awaited(write.newest_stream)?))

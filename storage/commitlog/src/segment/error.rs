@@ -1,10 +1,10 @@
-//! What can go wrong with segments. Knows nothing of what the broker does about it.
+//! Errors of segments. Knows nothing of the broker's answer to them.
 
 use std::path::PathBuf;
 
 use crate::{IoFailure, LogError, SnapshotError};
 
-/// What can go wrong with segments.
+/// An error of segments.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SegmentError {
     /// The operating system refused an operation.

@@ -192,7 +192,7 @@ impl SegmentIo {
         self.shared.queued_bytes.load(Ordering::Relaxed)
     }
 
-    /// Finishes what was submitted and ends the threads. What is submitted later is dropped unanswered. Dropping does the same.
+    /// Finishes the submitted work and ends the threads. Work that is submitted later is dropped unanswered. Dropping does the same.
     pub fn close(&self) {
         for queue in &self.shared.queues {
             queue.close();

@@ -1,4 +1,4 @@
-//! What waits for one I/O thread. Knows nothing of files.
+//! Work that waits for one I/O thread. Knows nothing of files.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -12,10 +12,10 @@ use super::{BlockChange, BlockLocation, BlockSource, SegmentError};
 /// A block that is to be written, in whatever form the caller has it.
 pub(super) type Block = Box<dyn AsRef<[u8]> + Send>;
 
-/// What is written of a block that somebody has.
+/// Makes the bytes to write of a block that somebody has.
 pub type BlockForm = fn(&[u8]) -> Cow<'_, [u8]>;
 
-/// What is made of a block that was read; nothing when it is not what it should be.
+/// Makes a block of bytes that were read; nothing when they are no such block.
 pub type BlockReading = fn(Vec<u8>) -> Option<Vec<u8>>;
 
 /// One operation.

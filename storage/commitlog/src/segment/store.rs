@@ -1,4 +1,4 @@
-//! What can be done with segments: write, read, sync, scan and delete blocks and files. Waits for the disk; `SegmentIo` does it
+//! Operations on segments: write, read, sync, scan and delete blocks and files. Waits for the disk; `SegmentIo` does it
 //! on threads. Knows nothing of queues.
 
 use std::collections::HashMap;
@@ -173,7 +173,7 @@ impl Segments {
     }
 
     /// Gives back what a block that found no room has taken: a new file goes, and from one that was there its part is cut off.
-    /// What cannot be undone stays and is not used.
+    /// A change that cannot be undone stays and is not used.
     fn undo_add(&self, stream: u64, state: &mut StreamState, (count, writable_len): (usize, Option<u32>)) {
         let Some(segment) = state.segments.last().cloned() else { return };
         if state.segments.len() > count {
@@ -263,8 +263,8 @@ impl Segments {
             let Some(segment) = segment else {
                 return Err(IoFailure::of("find", &path)(std::io::ErrorKind::NotFound.into()).into());
             };
-            // What the system has not written yet would be written by being dropped, although it may be deleted soon; and what it
-            // failed to write it has nowhere else.
+            // Dropping would write bytes that the system has not written yet, although they may be deleted soon. Bytes that it failed to
+            // write it has nowhere else.
             let caching = if segment.is_dirty() { Caching::Keep } else { caching };
             (self.open_segment(stream, segment)?, caching)
         };
@@ -284,7 +284,7 @@ impl Segments {
         if block_crc(stream, location, &block) != crc { Err(damaged()) } else { Ok(block) }
     }
 
-    /// What is said of a block that is not as it was written.
+    /// The error for a block that is not as it was written.
     pub(super) fn damaged(&self, stream: u64, location: BlockLocation) -> SegmentError {
         let file = file_path(&self.dir, stream, location.segment);
         SegmentError::Damaged { file, offset: u64::from(location.offset) }

@@ -8,7 +8,7 @@ use platform::{SeededRandom, SimDisk};
 
 use super::fixtures::{DIR, Owned, append, read_all};
 
-/// What a seed's run has appended, and what of it must be there again.
+/// The records that a seed's run has appended, and those that must be there again.
 struct Run {
     disk: SimDisk,
     random: SeededRandom,

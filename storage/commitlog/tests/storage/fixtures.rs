@@ -1,4 +1,4 @@
-//! What several of these tests need.
+//! Fixtures that several of these tests need.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

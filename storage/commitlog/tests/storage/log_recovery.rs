@@ -1,4 +1,4 @@
-//! What a log recovers from, and what it refuses.
+//! Damage that a log recovers from, and damage that it refuses.
 
 use std::path::{Path, PathBuf};
 

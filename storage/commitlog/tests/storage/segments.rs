@@ -353,7 +353,7 @@ fn only_blocks_that_are_surely_on_the_disk_leave_the_systems_cache() {
     assert_eq!(read(8, Caching::Pass), 1);
 }
 
-/// What a seed's run of segments knows.
+/// The knowledge of a seed's run of segments.
 #[derive(Default)]
 struct Model {
     /// Per stream: what was written, and whether a sync has covered it.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-/// What has been applied, in order.
+/// The applied entries, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct List {
     commands: Vec<u64>,

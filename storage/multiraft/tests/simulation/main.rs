@@ -31,7 +31,7 @@ impl Drop for Named {
     }
 }
 
-/// What a history did.
+/// The counts of a history.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Told {
     confirmed: usize,

@@ -12,7 +12,7 @@ impl World {
         *self.oracles.keys().nth(at).expect("a group")
     }
 
-    /// A new group on some nodes. Those that are down make their replicas when they start.
+    /// A new group on some nodes. Nodes that are down make their replicas when they start.
     pub(crate) fn begin_group(&mut self, first: usize, voters: usize) {
         self.groups += 1;
         let group = self.groups;

@@ -1,4 +1,4 @@
-//! What must hold whatever happens. Told of everything that replicas do; panics with the reason when something cannot be.
+//! Rules that must hold whatever happens. Told of everything that replicas do; panics with the reason when something cannot be.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,7 +17,7 @@ struct Committed {
 /// Events and their counts.
 pub(crate) type Events = BTreeMap<&'static str, u64>;
 
-/// What is known of one group.
+/// The knowledge of one group.
 #[derive(Default)]
 pub(crate) struct Oracle {
     leaders: BTreeMap<u64, ReplicaId>,

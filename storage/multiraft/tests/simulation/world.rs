@@ -273,7 +273,7 @@ impl World {
         };
         let is_lost = self.cut.contains(&(from, to)) || self.random.below(100) < self.loss_percent;
         if is_lost && message.installed.is_some() {
-            // Whoever carries states knows when that failed.
+            // A transport that carries states knows when that failed.
             let replica = self.replica(from, group).expect("it has just sent");
             replica.group.install_failed(message.to);
         }
@@ -338,7 +338,7 @@ impl World {
         }
     }
 
-    /// What each node knows of a group, for a person who looks at a failure.
+    /// The knowledge of each node about a group, for a person who looks at a failure.
     fn describe(&self, group: u64) -> String {
         let mut text = String::new();
         for (number, node) in self.nodes.iter().enumerate() {

@@ -156,7 +156,7 @@ fn a_failed_sync_ends_the_stream_and_what_was_confirmed_is_there_after_the_next_
     bench.settle();
     assert_eq!((log.committed_next(), bench.listener.failures.lock().len()), (1, 1));
     assert!(matches!(log.append().err(), Some(StreamError::Failed(_))));
-    // What was committed can still be read.
+    // Committed entries can still be read.
     assert_eq!(read_from(&bench, &log, Seek::First).len(), 1);
     bench.disk.crash(3);
     let bench = bench.again();

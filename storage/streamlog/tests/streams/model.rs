@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a stream was told, by offset.
+/// The entries that a stream was given, by offset.
 #[derive(Default)]
 struct Model {
     appended: Vec<Vec<u8>>,

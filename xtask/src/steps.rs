@@ -1,5 +1,5 @@
-//! `cargo xtask test`: the steps of CI in order, each with the time it took, and a summary at the end. What the suites need
-//! is brought meanwhile. Refuses to know what the steps check.
+//! `cargo xtask test`: the steps of CI in order, each with the time it took, and a summary at the end. The tools of the suites are brought
+//! meanwhile. Refuses to know what the steps check.
 
 use anyhow::{Context, Result, bail};
 use std::fs::File;

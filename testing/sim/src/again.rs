@@ -116,8 +116,8 @@ fn change_metadata(life: &mut Life) -> Result<(), String> {
     deleted.map_err(|refused| format!("a deletion is refused: {refused:?}")).map(drop)
 }
 
-/// What the first start makes of the disk stays as it is: whoever fetches everything finds what is due behind others, too. Says
-/// how many starts there were.
+/// The state that the first start makes of the disk stays as it is: a client that fetches everything finds due messages behind others, too.
+/// Says how many starts there were.
 fn start_often(world: &World) -> Result<u64, String> {
     look(world)?;
     let (expected, files) = look(world)?;
@@ -147,8 +147,8 @@ fn start_often(world: &World) -> Result<u64, String> {
     Ok(starts)
 }
 
-/// There are more files than there were. What is short of memory may write messages out that it kept before, once; whatever does
-/// so with every start leaks.
+/// There are more files than there were. A broker that is short of memory may write messages out that it kept before, once; a file that
+/// every start adds is a leak.
 fn check_growth_ends(world: &World, mut most: Files) -> Result<(), String> {
     let mut grown = String::new();
     for _ in 0..LOOKS_WITH_GROWTH_MAX {

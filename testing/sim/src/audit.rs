@@ -64,7 +64,7 @@ impl Model {
 }
 
 impl History {
-    /// What the metadata say must be what was answered.
+    /// Checks that the metadata agree with the answers.
     pub(crate) fn reconcile(&mut self, life: &Life) -> Result<(), String> {
         for slot in 0..SLOTS {
             let is_there = life.queue(slot).is_some();
@@ -140,7 +140,7 @@ impl History {
         self.let_time_pass();
         if self.model.presence.iter().all(|at| matches!(at, Presence::Present | Presence::Absent)) {
             self.model.take_over(&found, self.now)?;
-            // What was due between its being fetched and now goes as soon as it is put back.
+            // A message that became due between its being fetched and now goes as soon as it is put back.
             self.model.expire(self.now_ms());
         }
         life.unsettled = taken;
@@ -204,7 +204,7 @@ impl History {
         if !life.asked.is_empty() {
             return Err("a deletion is not answered".into());
         }
-        // What a channel remembers of its routes it keeps until its next publish.
+        // A channel keeps its remembered routes until its next publish.
         life.channel = broker::PublishChannel::new();
         if let Some((slot, _)) = queues.iter().find(|(_, queue)| queue.strong_count() > 0) {
             return Err(format!("q{slot} is deleted and still in memory"));

@@ -13,7 +13,7 @@ use crate::streams::read_all;
 /// A message: its number, or when it is due, and the queue in which it died first.
 type Message = (u64, Option<usize>);
 
-/// What one queue shows.
+/// The figures that one queue shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     /// It is out of service, and says so.
@@ -24,7 +24,7 @@ pub(crate) enum Shown {
     Stream(Vec<(u64, u64)>),
 }
 
-/// What a broker shows.
+/// The figures that a broker shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Census {
     queues: BTreeMap<String, Shown>,
@@ -61,7 +61,7 @@ impl Census {
         Ok(Census { queues, metadata })
     }
 
-    /// What the other does not show in the same way; `None` when there is nothing.
+    /// The first thing that the other does not show in the same way; `None` when there is nothing.
     pub(crate) fn difference(&self, other: &Census) -> Option<String> {
         for (name, own) in &self.queues {
             let theirs = other.queues.get(name);

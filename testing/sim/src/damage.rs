@@ -15,13 +15,13 @@ use crate::life::{Life, World};
 use crate::model::Seen;
 use crate::streams::read_all;
 
-/// What a disk writes at once.
+/// The bytes that a disk writes at once.
 const SECTOR_BYTES: u64 = 512;
 
 /// A request may take so long to be answered while letters find a queue out of service.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What a queue turned out to hold.
+/// The content that a queue turned out to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Contents {
     /// It is out of service, and says so.
@@ -35,7 +35,7 @@ enum Contents {
 }
 
 impl Contents {
-    /// What the other does not have.
+    /// The content that the other does not have.
     fn beside(&self, other: &Contents) -> Contents {
         match (self, other) {
             (Contents::Holds(held), Contents::Holds(others)) => {
@@ -47,7 +47,7 @@ impl Contents {
     }
 }
 
-/// What the queues of a broker turned out to hold, by their names.
+/// The content that the queues of a broker turned out to hold, by their names.
 type Found = BTreeMap<String, Contents>;
 
 /// Where the letters of a queue go, by their names.
@@ -111,7 +111,7 @@ impl World {
             When::Known | When::Running => {
                 let life = self.open_on(Arc::new(whole.clone()));
                 let mut life = life.map_err(|error| format!("a copy of the disk does not open: {error}"))?;
-                // What is written from here on, such as letters, would have no witness when it is damaged.
+                // Bytes that are written from here on, such as letters, would have no witness when they are damaged.
                 let known = whole.copy();
                 let found = self.look_into(&mut life)?;
                 whole = known;
@@ -153,7 +153,7 @@ impl World {
         Ok(true)
     }
 
-    /// Fetches everything, without giving anything back. Who has to wait is answered after a while.
+    /// Fetches everything, without giving anything back. A call that has to wait is answered after a while.
     fn look_into(&self, life: &mut Life) -> Result<Found, String> {
         life.driver.run_until_idle();
         let (mut found, mut late) = (Found::new(), Vec::new());
@@ -201,7 +201,7 @@ fn name_of(queue: &broker::Queue) -> String {
     String::from_utf8_lossy(queue.name()).into_owned()
 }
 
-/// What is there must be what should be, unless somebody says that it is not.
+/// Each queue must hold the expected content, unless a report says that it does not.
 fn compare(found: &Found, expected: &Found, letters: &Letters) -> Result<(), String> {
     // Letters stay in a queue that is out of service, or late.
     let mut lack = BTreeSet::new();

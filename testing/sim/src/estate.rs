@@ -1,4 +1,4 @@
-//! What operators and clocks do: policies that come and go, vhosts that are filled and deleted, wall clocks that are set.
+//! Actions of operators and clocks: policies that come and go, vhosts that are filled and deleted, wall clocks that are set.
 //! Knows nothing of messages beyond that those in a foreign vhost must be whole.
 
 use std::sync::{Arc, Weak};
@@ -25,7 +25,7 @@ const JUMP_MS_MAX: u64 = 30_000;
 impl History {
     /// An administrator sets the clock.
     pub(crate) fn set_clock(&mut self) {
-        // What was due before the clock is set back is gone, or on its way.
+        // A message that was due before the clock is set back is gone, or on its way.
         self.let_time_pass();
         let (now_ms, jump_ms) = (self.now_ms(), self.world.below(JUMP_MS_MAX));
         let forwards = self.world.random.chance(1, 2);

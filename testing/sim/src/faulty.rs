@@ -1,5 +1,5 @@
-//! The simulated disk behind one that is slow and that fails calls of any kind: writes, reads, openings, renames. What is lost
-//! with the power the disk behind decides. Knows nothing of who calls.
+//! The simulated disk behind one that is slow and that fails calls of any kind: writes, reads, openings, renames. The disk behind decides
+//! which bytes are lost with the power. Knows nothing of callers.
 
 use std::io;
 use std::ops::Range;
@@ -25,7 +25,7 @@ impl Call {
     pub(crate) const ALL: [Call; 3] = [Call::Write, Call::Read, Call::Name];
 }
 
-/// What is wrong with a disk. Shared by whoever breaks it and all that use it.
+/// The faults of a disk. Shared by the test that breaks it and all that use it.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     /// Calls until one fails, by kind; 0: none will.

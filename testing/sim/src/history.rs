@@ -1,4 +1,4 @@
-//! What happens in one history: operations, steps of engines and faults, all chosen by the seed. Knows nothing of how the broker
+//! One history: operations, steps of engines and faults, all chosen by the seed. Knows nothing of how the broker
 //! does its part.
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use crate::kinds::{self, FAN, SLOTS};
 use crate::life::{Asked, Life, Unsettled, World, publish_numbered};
 use crate::model::{self, Copy, Fate, Key, Model, Presence, Seen};
 
-/// What a history did.
+/// The counts of a history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Brokers opened.
@@ -58,7 +58,7 @@ pub(crate) struct History {
 /// Plays the history of a seed; `tell` hears what happens, line by line.
 ///
 /// # Errors
-/// What the broker did that it must not do.
+/// The act of the broker that is forbidden.
 pub fn run(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String> {
     play(World::new(seed, tell), seed % 8 < 2, false)
 }
@@ -227,7 +227,7 @@ impl History {
         self.tell(&|| format!("{}: ready and unacked: {:?}", self.now, [0, 1, 2, 3, 4, 5, 6, 7].map(depth)));
     }
 
-    /// What was asked and not answered may have happened.
+    /// An operation that was asked and not answered may have happened.
     fn keep_doubts(&mut self, life: &Life) {
         for asked in &life.asked {
             if let Asked::Bind(slot, _) | Asked::Delete(slot, _) = asked {
@@ -455,7 +455,7 @@ impl History {
             };
             if kind.rejects || kind.policed {
                 (copy.fate, copy.excused) = (Fate::Loose, true);
-                // What is refused may be a letter further on.
+                // A refused message may be a letter further on.
                 self.model.chain(*slot).into_iter().for_each(|place| self.model.is_exact[place] = false);
             }
             self.model.copies.insert((id, *slot), copy);

@@ -13,7 +13,7 @@ pub(crate) const POLICED: usize = 7;
 /// The exchange that fans out.
 pub(crate) const FAN: &[u8] = b"fan";
 
-/// What is declared under a name. Letters go to lower numbers only: no cycles.
+/// The declaration under a name. Letters go to lower numbers only: no cycles.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kind {
     pub(crate) durable: bool,

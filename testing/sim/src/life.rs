@@ -19,25 +19,25 @@ use crate::session::Session;
 /// The memory there is, bytes.
 pub(crate) const MEMORY_BYTES: u64 = 1 << 30;
 
-/// What a queue keeps in memory, bytes, unless a history says otherwise.
+/// Bytes that a queue keeps in memory, unless a history says otherwise.
 const QUEUE_MEMORY_BYTES_MAX: usize = 8 << 10;
 
-/// What outlives a broker.
+/// The parts that outlive a broker.
 pub(crate) struct World {
     pub(crate) disk: SimDisk,
-    /// What is wrong with it.
+    /// The faults of the disk.
     pub(crate) faults: Arc<Faults>,
     pub(crate) clock: Arc<SimClock>,
     pub(crate) random: Arc<SeededRandom>,
-    /// What the node uses of what there is.
+    /// The memory that the node uses, and the memory that there is.
     pub(crate) memory: Arc<SimMemory>,
-    /// What each queue keeps in memory while there is enough.
+    /// Bytes that each queue keeps in memory while there is enough.
     pub(crate) queue_memory_bytes_max: usize,
     /// Of what is on its way to log and segments, before publishers wait.
     pub(crate) waiting_bytes_max: u64,
     /// Other sizes of files, and another threshold of the disk alarm, than the smallest that work.
     pub(crate) scale: Option<Scale>,
-    /// Who wants to hear what happens.
+    /// The listener to events.
     pub(crate) tell: Option<fn(&str)>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Life {
     pub(crate) asked: Vec<Asked>,
     /// Consumers by token: the queue's number.
     pub(crate) consumers: std::collections::BTreeMap<u32, usize>,
-    /// Those that were cancelled, too: deliveries may have been under way.
+    /// Cancelled consumers are among them: deliveries may have been under way.
     pub(crate) tokens: std::collections::BTreeMap<u32, usize>,
     pub(crate) next_token: u32,
     /// Something was done to the disk from which promises may suffer.

@@ -14,7 +14,7 @@ pub(crate) type Key = (u64, usize);
 /// How often a letter may be there, about.
 const LETTER_TIMES_MAX: u64 = 4;
 
-/// What is known of where a copy is.
+/// The knowledge of where a copy is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// In this queue, and nowhere else.
@@ -182,7 +182,7 @@ impl Model {
         self.copies.iter().filter_map(here).collect()
     }
 
-    /// What has died of its own by `now_ms`: from then on it may be further on.
+    /// A message that has died of its own by `now_ms` may be further on from then on.
     pub(crate) fn expire(&mut self, now_ms: u64) {
         let is_due = |copy: &Copy| copy.expires_ms.is_some_and(|at| at <= now_ms);
         let due: Vec<Key> =
@@ -298,7 +298,7 @@ impl Model {
                 _ if !copy.persistent || !self.kinds[*root].durable => Fate::Gone,
                 _ => Fate::Loose,
             };
-            // What was settled may come back, what was not confirmed may not be there.
+            // A settled message may come back, an unconfirmed one may not be there.
             copy.excused |= !copy.confirmed || was_settled;
         }
         self.is_exact = [false; SLOTS];
@@ -327,7 +327,7 @@ impl Model {
         self.prune();
     }
 
-    /// What is gone for good need not be remembered one by one for ever, only long enough to be noticed.
+    /// Messages that are gone for good need not be remembered one by one for ever, only long enough to be noticed.
     fn prune(&mut self) {
         let newest = self.copies.keys().next_back().map_or(0, |(id, _)| *id);
         self.copies.retain(|(id, _), copy| copy.fate != Fate::Gone || id + 20_000 > newest);

@@ -1,5 +1,4 @@
-//! What a protocol session would be: writes down deliveries and confirms, in the order they come. Knows nothing of what they
-//! should be.
+//! Stand-in for a protocol session: writes down deliveries and confirms, in the order they come. Knows nothing of what they should be.
 
 use broker::{ConfirmRange, ConfirmSink, ConsumerSink, Delivery, MessageSeq};
 use parking_lot::Mutex;

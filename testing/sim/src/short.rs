@@ -12,13 +12,13 @@ use crate::kinds::SLOTS;
 use crate::life::Life;
 use crate::model::Presence;
 
-/// What messages may use before the alarm, bytes, at most.
+/// Bytes that messages may use before the alarm, at most.
 const MESSAGE_BYTES_MAX: u64 = 64 << 10;
 
-/// What a queue without priorities may keep in memory when all that can be given up was: less than two blocks.
+/// Bytes that a queue without priorities may keep in memory when it has given up all it can: less than two blocks.
 const RESIDENT_BYTES_MAX: u64 = 100 << 10;
 
-/// What may stay besides where messages expire or somebody is served: the block at the head.
+/// Bytes that may stay besides where messages expire or somebody is served: the block at the head.
 const HEAD_BYTES_MAX: u64 = 100 << 10;
 
 /// Looks at memory after which the queues have given up what they can.
@@ -30,7 +30,7 @@ const REST: Duration = Duration::from_millis(1001);
 /// Plays the history of a seed in lives that are short of memory: random work with every other seed, tenants with the others.
 ///
 /// # Errors
-/// What the broker did that it must not do.
+/// The act of the broker that is forbidden.
 pub fn run(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String> {
     if seed.is_multiple_of(2) {
         crate::history::run_short(seed, tell)

@@ -26,7 +26,7 @@ pub(crate) fn messages(chunk: &StoredChunk) -> Result<Vec<(u64, u64)>, String> {
     Ok(all)
 }
 
-/// What a reader gets next, if it is there: `idle` has the engines do what they can.
+/// The entry that a reader gets next, if it is there: `idle` has the engines do what they can.
 pub(crate) fn read_on(
     reader: &mut Reader,
     mut idle: impl FnMut(),

@@ -1,10 +1,10 @@
-//! What `cargo xtask suites` was asked for.
+//! Arguments of `cargo xtask suites`.
 
 use anyhow::{Result, bail};
 
 use super::list::{AgainstUrl, SUITES, Suite};
 
-/// What is to be done.
+/// The action to take.
 pub(crate) enum Asked {
     /// Print the names.
     List,

@@ -10,7 +10,7 @@ use super::process::MARK;
 /// Where everything of a run is.
 pub(crate) struct Place {
     pub(crate) root: PathBuf,
-    /// What `testing/setup.sh` has brought.
+    /// The folder of the tools that `testing/setup.sh` has brought.
     pub(crate) cache: PathBuf,
     pub(crate) logs: PathBuf,
     /// Data and states of brokers; removed at the end.

@@ -17,7 +17,7 @@ mod run;
 pub(crate) use process::watch;
 pub(crate) use run::{run, setup_of_tests};
 
-/// What `cargo xtask suites --help` prints.
+/// The help text of `cargo xtask suites --help`.
 pub(crate) const HELP: &str = "\
 cargo xtask suites [NAME...]        these suites; without names all that `make test` runs
 cargo xtask suites --soak           the long campaigns: hours

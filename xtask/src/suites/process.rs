@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long a process may take to end when it is asked to.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What became of a script.
+/// The outcome of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Passed,
@@ -46,7 +46,7 @@ pub(crate) fn run(command: &mut Command, log: &Path, timeout: Duration) -> Resul
         signal_group(&child, "-TERM");
         wait(&mut child, END_TIMEOUT)?;
     }
-    // What it left in its group would disturb the next suite.
+    // Processes that it left in its group would disturb the next suite.
     signal_group(&child, "-KILL");
     child.wait()?;
     Ok(match ended {

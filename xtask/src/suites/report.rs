@@ -1,4 +1,4 @@
-//! What a run prints: a line when a suite begins and when it ends, the end of a log that failed, and a table. Refuses to run anything.
+//! Output of a run: a line when a suite begins and when it ends, the end of a log that failed, and a table. Refuses to run anything.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ const SUMMARY_WORDS: [&str; 7] = [
     "ok  \t",
 ];
 
-/// What became of a suite.
+/// The outcome of a suite.
 pub(crate) struct Done {
     pub(crate) name: String,
     pub(crate) time: Duration,
     /// Why it failed, if it did.
     pub(crate) failure: Option<String>,
-    /// What it says of itself.
+    /// The summary that it gives of itself.
     pub(crate) summary: String,
 }
 

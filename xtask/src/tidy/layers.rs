@@ -33,7 +33,7 @@ const BESIDE: &[(&str, &str)] = &[
     ("apps/warren", "apps/perf"),
 ];
 
-/// Edges that point down and are forbidden all the same. What bytes of a protocol mean is for `core/message` to say.
+/// Edges that point down and are forbidden all the same. `core/message` says what bytes of a protocol mean.
 const FORBIDDEN: &[(&str, &str)] =
     &[("core/broker", "base/wire"), ("core/queues", "base/wire"), ("core/routing", "base/wire")];
 

@@ -1,4 +1,4 @@
-//! Sizes: functions of at most 70 lines, files of at most 800, circles of imports of at most 8 files. What is larger stands in
+//! Sizes: functions of at most 70 lines, files of at most 800, circles of imports of at most 8 files. Larger ones stand in
 //! `xtask/ratchet.txt` with its size, and those numbers may only go down.
 //!
 //! ```text
@@ -24,7 +24,8 @@ const HEAD: &str = "\
 # kind  size  place
 ";
 
-/// What is too large: (kind, place) to size, in lines, of circles in files. Several functions of one name in a file count as the largest.
+/// The places that are too large: (kind, place) to size, in lines, of circles in files. Several functions of one name in a file count as
+/// the largest.
 type Sizes = BTreeMap<(String, String), usize>;
 
 /// Everything too large stands in the ratchet file with no smaller number, and nothing else stands there.

@@ -90,7 +90,7 @@ impl Full {
         }
     }
 
-    /// What becomes less in the sources and more at the ends.
+    /// Messages that become fewer in the sources and more at the ends.
     fn standing(&self, life: &Life) -> (u64, u64) {
         let depths = self.depths(life);
         let of_source = |source: &usize| depths[*source].0 + depths[*source].1;

@@ -48,7 +48,7 @@ pub(super) struct Full {
 /// Plays the history of a seed; `tell` hears what happens, line by line.
 ///
 /// # Errors
-/// What the broker did that it must not do, or did not do in time.
+/// The act of the broker that is forbidden, or that did not come in time.
 pub fn run(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String> {
     let mut world = World::new(seed ^ 0xf011_0041, tell);
     let plan = Plan::choose(&world.random);
@@ -111,7 +111,7 @@ impl Full {
         Ok(life)
     }
 
-    /// Who starts finds room, as long as nobody else has all of it.
+    /// A start finds room, as long as nobody else has all of it.
     fn open(&mut self) -> Result<Life, String> {
         let foreign_bytes = self.room.foreign_bytes();
         match self.world.open() {
@@ -147,7 +147,7 @@ impl Full {
         Ok(())
     }
 
-    /// What was confirmed and not taken is in some queue.
+    /// Confirmed messages that were not taken are in some queue.
     fn check_counts(&mut self, life: &mut Life) -> Result<(), String> {
         self.idle(life);
         let there: u64 = self.depths(life).iter().map(|(ready, unacked)| ready + unacked).sum();

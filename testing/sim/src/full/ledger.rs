@@ -72,7 +72,7 @@ impl Ledger {
         self.entries.get_mut(&id).expect("it has come").is_taken = true;
     }
 
-    /// What was not confirmed will not be any more.
+    /// Unconfirmed messages will not be confirmed any more.
     pub(super) fn crash(&mut self) {
         self.crashes += 1;
     }

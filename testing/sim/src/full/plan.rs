@@ -1,4 +1,4 @@
-//! What there is in one history of a full disk: how large the disk is, which queues there are, what comes to them and who takes it.
+//! Plan of one history of a full disk: the size of the disk, the queues, the messages and the consumers.
 //! Knows nothing of what happens to them.
 
 use broker::{FileSizes, RoomSizes, SharedBodySizes};
@@ -13,29 +13,29 @@ const DISK_BYTES: (u64, u64) = (12_000_000, 400_000_000);
 /// Disks are this large at most, bytes.
 const SMALL_BYTES: u64 = 16_000_000;
 
-/// What files take that are not smaller on a smaller disk, bytes, about.
+/// Bytes of files that are not smaller on a smaller disk, about.
 const FIXED_BYTES: u64 = 16 << 10;
 
 /// So many messages fill the disk, at most: larger ones come to a larger disk.
 const MESSAGES_MAX: u64 = 20_000;
 
-/// What one read of a connection brings, were all sizes as usual, bytes.
+/// Bytes that one read of a connection brings, were all sizes as usual.
 const READ_BYTES: u64 = 256 << 10;
 
-/// What an empty message takes in a log and in letters, bytes, about.
+/// Bytes of an empty message in a log and in letters, about.
 const OVERHEAD_BYTES: u64 = 100;
 
 /// A queue that messages are published to, or letters come to.
 #[derive(Clone, Debug)]
 pub(super) struct Role {
-    /// What it is declared as. `letters_to` are higher numbers here.
+    /// The kind that it is declared as. `letters_to` are higher numbers here.
     pub(super) kind: Kind,
     /// Messages are published to it.
     pub(super) is_source: bool,
     pub(super) consumer: Taker,
 }
 
-/// What is done with the messages of a queue.
+/// The treatment of the messages of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taker {
     /// They stay until they die.
@@ -74,10 +74,10 @@ pub(super) struct Plan {
     pub(super) roles: Vec<Role>,
     /// Bytes of a body: at least, and so many different ones.
     pub(super) body_bytes: (u64, u64),
-    /// What one read of a connection brings, bytes, about.
+    /// Bytes that one read of a connection brings, about.
     pub(super) batch_bytes: u64,
     pub(super) turns: Turns,
-    /// What passes between two publishers' batches, milliseconds, at most.
+    /// Milliseconds between two publishers' batches, at most.
     pub(super) pace_ms: u64,
     /// One of so many steps of engines while publishers publish is a look at the disk.
     pub(super) steps_per_look: u64,

@@ -1,8 +1,8 @@
 //! A stream, in small files, with and without retention. Publishers come by exchanges and, with names and publishing ids, as those of the
 //! stream protocol do. Readers and a consumer go through it from anywhere, and one stores how far it is.
 //!
-//! What is committed stays at its offset until retention takes it. No offset names two messages. What is committed never becomes less; nor do
-//! publishing ids and offsets that are safe.
+//! A committed entry stays at its offset until retention takes it. No offset names two messages. The committed offset never becomes less; nor
+//! do publishing ids and offsets that are safe.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const NAME: &str = "brook";
 const WRITER: &[u8] = b"writer";
 const READER: &[u8] = b"reader";
 
-/// What surrounds a body, bytes, at most.
+/// Bytes around a body, at most.
 const AROUND_BYTES: u64 = 200;
 
 /// A message at its offset.
@@ -39,7 +39,7 @@ struct Placed {
     publishing_id: Option<u64>,
 }
 
-/// What retention may take.
+/// The entries that retention may take.
 #[derive(Clone, Copy, Debug)]
 enum Retention {
     Nothing,
@@ -63,7 +63,7 @@ pub(super) struct Brook {
     placed: BTreeMap<u64, Placed>,
     /// Messages that came by exchanges and whose confirm is awaited, with their offsets.
     awaited: Vec<(u64, u64)>,
-    /// What is before it is committed.
+    /// Entries before this offset are committed.
     committed: u64,
     first: u64,
     /// Most that waited to be written at once: as large may a file become.
@@ -200,7 +200,7 @@ impl Brook {
         self.check_retention(site, &log)
     }
 
-    /// What is confirmed is committed.
+    /// A confirmed entry is committed.
     fn note_confirmed(&mut self) {
         let is_confirmed = |message: u64| self.ledger.is_confirmed(message);
         for (_, offset) in self.awaited.extract_if(.., |(message, _)| is_confirmed(*message)) {
@@ -392,7 +392,7 @@ impl Brook {
         Ok(())
     }
 
-    /// Who consumes by AMQP 0-9-1 takes what has come; somebody begins if nobody does.
+    /// A consumer of AMQP 0-9-1 takes the messages that have come; somebody begins if nobody does.
     fn consume(&mut self, site: &mut Site<'_>) -> Result<(), String> {
         let queue = Self::queue(site)?;
         if self.consumer.is_none() && site.is_calm() {

@@ -46,7 +46,7 @@ impl Bulk {
         Ok(())
     }
 
-    /// Those before the newest may go.
+    /// Messages before the newest may go.
     fn overflow(&mut self) {
         let Some(max) = self.length_max else { return };
         let all = self.hands.ledger.at(1);
@@ -89,7 +89,7 @@ impl Bulk {
         self.overflow();
         if let Some(ttl_ms) = self.ttl_ms {
             let ends_ms = site.now_ms() + ttl_ms;
-            // Those that were there before are younger than that at most.
+            // Messages that were there before are younger than that at most.
             self.hands
                 .ledger
                 .entries

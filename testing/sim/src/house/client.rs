@@ -81,7 +81,7 @@ impl Client {
         self.send(&bytes);
     }
 
-    /// What the connection's task would do now.
+    /// Does the work of the connection's task now.
     fn turn(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
         while self.session.poll_stalled(&mut context).is_ready() && !self.input.is_empty() {
@@ -91,7 +91,7 @@ impl Client {
                 break;
             }
         }
-        // What was asked is polled once more: its answer may be there.
+        // A pending request is polled once more: its answer may be there.
         let _is_stalled = self.session.poll_stalled(&mut context).is_pending();
         let before = self.output.len();
         let mut taken = Vec::new();

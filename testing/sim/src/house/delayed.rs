@@ -66,7 +66,7 @@ impl Delayed {
     }
 
     fn scheduled(site: &mut Site<'_>) -> Result<Vec<Scheduled>, String> {
-        // What is due leaves first.
+        // Due messages leave first.
         site.idle();
         let call = Self::store(site)?.scheduled(usize::MAX);
         site.answer(call)
@@ -80,7 +80,7 @@ impl Delayed {
         let call = site.life.broker.delete_exchange(&site.life.principal, EXCHANGE.as_bytes(), false);
         self.is_there = false;
         let deleted = site.answer(call.map_err(refused)?)?.map_err(refused);
-        // What was due until then was on its way: some of it may be in the queue.
+        // Messages that were due until then were on their way: some of them may be in the queue.
         self.tick(site.now_ms());
         let now_ms = site.now_ms();
         for id in self.hands.ledger.at(STORE) {
@@ -146,7 +146,7 @@ impl Delayed {
         self.hands.keep(held)
     }
 
-    /// What waits, each by when it is due, in the place where it waits.
+    /// The waiting messages, each by when it is due, in the place where it waits.
     fn waiting(&mut self, site: &mut Site<'_>) -> Result<Vec<u64>, String> {
         let mut waiting = Vec::new();
         for one in Self::scheduled(site)? {

@@ -76,7 +76,7 @@ pub(super) struct Fleet {
     again: BTreeSet<u64>,
     /// Completed in this life: a crash may forget that.
     completed: BTreeSet<u64>,
-    /// What each retained topic may hold: values from the last one that was acknowledged on. `true`: it was.
+    /// The values that each retained topic may hold: from the last one that was acknowledged on. `true`: it was.
     retained: BTreeMap<u64, Vec<(u64, bool)>>,
     ledger: Ledger,
 }
@@ -179,7 +179,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// What has no answer when its connection ends may be there or not, and twice when it is sent again.
+    /// A message that has no answer when its connection ends may be there or not, and twice when it is sent again.
     fn doubt_sent(&mut self) {
         for sent in self.sent.values().filter(|sent| !sent.is_received) {
             self.again.insert(sent.message);

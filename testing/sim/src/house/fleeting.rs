@@ -1,6 +1,6 @@
 //! Queues that go by themselves, and one that goes on conditions: `lease` when nobody has used it for a while, `auto` with its last
-//! consumer, `mine` with its connection, `careful` only when it is empty or unused. What went does not come back, nor does
-//! anything that was in it.
+//! consumer, `mine` with its connection, `careful` only when it is empty or unused. A queue that went does not come back, nor does any
+//! message that was in it.
 
 use broker::{QueueDeclare, SettleHow};
 use wire::amqp091::TableBuf;

@@ -1,4 +1,4 @@
-//! What a tenant has in its hands: messages that it fetched from its queues and has said nothing of, beside what it knows of all of
+//! Messages in the hands of a tenant: it fetched them from its queues and has not settled them, beside what it knows of all of
 //! them. Knows nothing of why it fetches.
 
 use broker::SettleHow;

@@ -1,4 +1,4 @@
-//! What a tenant knows of its messages: where each may be, and whether it must be there. Knows nothing of queues beyond their
+//! Ledger of a tenant about its messages: where each may be, and whether it must be there. Knows nothing of queues beyond their
 //! numbers, and nothing of the broker.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use super::ending::Ended;
 /// Queues of a tenant, one bit each.
 pub(crate) type Places = u32;
 
-/// What is known of a message.
+/// The knowledge of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     /// It must be found.
@@ -246,7 +246,7 @@ impl Ledger {
         }
     }
 
-    /// What has long been gone need not be remembered.
+    /// A message that has long been gone need not be remembered.
     fn prune(&mut self) {
         let newest = self.entries.keys().next_back().copied().unwrap_or(0);
         self.entries.retain(|id, entry| entry.known != Known::Gone || id + 5000 > newest);

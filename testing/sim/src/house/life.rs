@@ -1,4 +1,4 @@
-//! What happens to all tenants: lives, ends, the disk's weather. Knows nothing of what tenants do.
+//! Events for all tenants: lives, ends, the disk's weather. Knows nothing of what tenants do.
 
 use std::time::Duration;
 
@@ -28,10 +28,10 @@ const NEWBORN_LIVES: u64 = 12;
 /// Calls to the disk before a process ends in the middle of one, at most.
 const LAST_CALLS_MAX: u64 = 10;
 
-/// What tenants do in a life, at most.
+/// Acts of tenants in a life, at most.
 const ACTS_MAX: u64 = 150;
 
-/// What each write and sync takes on a slow disk, microseconds, at most.
+/// Microseconds of each write and sync on a slow disk, at most.
 const SLOW_US_MAX: u64 = 5000;
 
 /// Where the letters of the tenants' queues go.
@@ -62,16 +62,16 @@ struct House {
     summary: Summary,
 }
 
-/// What a history is for.
+/// The subject of a history.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// All that tenants do.
     Tenants,
-    /// What happens around declarations that are not answered: the process ends in the middle of them, and they stall.
+    /// Declarations that are not answered: the process ends in the middle of them, and they stall.
     Newborn,
-    /// What tenants do while the node is short of memory, now and then.
+    /// Work of tenants while the node is short of memory, now and then.
     Short,
-    /// What a stream goes through: its files stall, and the process ends in the middle of writing them.
+    /// Trouble of a stream: its files stall, and the process ends in the middle of writing them.
     Brook,
 }
 
@@ -362,7 +362,7 @@ impl House {
         self.turns += 1;
         (self.weather, self.stalled_from) = (Weather::Calm, u64::MAX);
         self.world.disk.set_space_bytes(None);
-        // What found no room tries again after a while.
+        // A write that found no room tries again after a while.
         for _ in 0..3 {
             life.driver.run_until_idle();
             self.world.clock.advance(Duration::from_secs(31));

@@ -101,7 +101,7 @@ impl Client {
                 break;
             }
         }
-        // What was asked is polled once more: its answer may be there.
+        // A pending request is polled once more: its answer may be there.
         let _is_stalled = self.session.poll_stalled(&mut context).is_pending();
         let before = self.output.len();
         let mut taken = Vec::new();

@@ -19,7 +19,7 @@ const NAMES: [&str; 6] = ["new-0", "new-1", "new-2", "new-3", "new-4", "old"];
 const TARGET: usize = 0;
 const OLD: usize = 5;
 
-/// What was asked and is not answered.
+/// A request that is not answered.
 enum Asked {
     Declare(usize, Call<Result<QueueCounts, Refused>>),
     Delete(Call<Result<DeletedQueue, Refused>>),

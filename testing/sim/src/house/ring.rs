@@ -221,7 +221,7 @@ impl Tenant for Ring {
 
     fn audit(&mut self, site: &mut Site<'_>) -> Result<(), String> {
         let mut taken: Vec<Held> = Vec::new();
-        // What is due behind others is found when those are taken, and goes on.
+        // A due message behind others is found when those are taken, and goes on.
         loop {
             let before = taken.len();
             for queue in self.queues() {
@@ -245,7 +245,7 @@ impl Tenant for Ring {
     fn ended(&mut self, how: Ended) {
         self.hands.ended(how);
         if !self.d_is_there {
-            // What had not gone on for certain may do so now, to nobody.
+            // A message that had not gone on for certain may do so now, to nobody.
             self.hands.ledger.at(D).into_iter().for_each(|id| self.hands.ledger.lose(id));
         }
     }

@@ -1,4 +1,4 @@
-//! What a tenant can do: publish, fetch, settle, declare and delete, on a broker of which an engine may stand still. Knows
+//! Operations of a tenant: publish, fetch, settle, declare and delete, on a broker of which an engine may stand still. Knows
 //! nothing of what should come of it.
 
 use std::collections::BTreeMap;
@@ -15,12 +15,12 @@ use super::ledger::Places;
 use crate::life::{Life, World, publish_numbered};
 use crate::model::{self, Seen};
 
-/// What the disk does at the moment.
+/// The state of the disk at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weather {
-    /// What is asked for.
+    /// Every request is done.
     Calm,
-    /// What this engine asks for takes for ever; all others go on.
+    /// Requests of this engine take for ever; all others go on.
     Stalled(Engine),
     /// It is full.
     Full,
@@ -76,7 +76,7 @@ impl Site<'_> {
         self.weather == Weather::Calm
     }
 
-    /// Whoever publishes is heard.
+    /// Publishers are heard.
     pub(crate) fn is_heard(&self) -> bool {
         self.is_calm() && !self.is_short
     }
@@ -184,7 +184,7 @@ impl Site<'_> {
         Ok(all)
     }
 
-    /// What the queue shows beside what was taken out of it.
+    /// Checks the counts that the queue shows beside the messages that were taken out of it.
     pub(crate) fn check_counts(&mut self, name: &str, taken: usize) -> Result<(), String> {
         let queue = self.queue(name).ok_or_else(|| format!("{name} is not there"))?;
         let stats = queue.stats().try_take().ok_or("statistics are not answered")?;

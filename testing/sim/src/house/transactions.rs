@@ -167,7 +167,7 @@ impl Transactions {
         Ok(())
     }
 
-    /// The connection goes, with all that was not committed. What was asked for may have been done.
+    /// The connection goes, with all that was not committed. An unanswered request may have been done.
     fn leave(&mut self) {
         self.client = None;
         self.asked = None;

@@ -9,7 +9,7 @@ use lapin::options::{BasicConsumeOptions, BasicPublishOptions, ExchangeDeclareOp
 use lapin::types::FieldTable;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, Consumer, ErrorKind, ExchangeKind};
 
-/// What any wait may take: a hang is a failure.
+/// The time that any wait may take: a hang is a failure.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(15);
 
 /// The broker's URL, or `None` (and a line that says so) when nobody named one.

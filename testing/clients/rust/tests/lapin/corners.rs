@@ -1,4 +1,4 @@
-//! What applications meet when things go wrong, in lapin: returns, refusals, dead letters, cancels, restarts.
+//! Faults that applications meet, in lapin: returns, refusals, dead letters, cancels, restarts.
 
 use std::time::{Duration, Instant};
 

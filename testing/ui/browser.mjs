@@ -82,7 +82,7 @@ export class Browser {
     await page.locator("main").waitFor();
   }
 
-  /** What axe-core finds wrong with the page as it is: one line for each kind, with the first place. */
+  /** The faults that axe-core finds in the page as it is: one line for each kind, with the first place. */
   async barriers(page) {
     if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
     return page.evaluate(async () => {

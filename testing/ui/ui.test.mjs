@@ -874,7 +874,7 @@ inBrowser("what an import leaves out is a table on the page", async (page) => {
   await page.getByRole("alert").filter({ hasText: "nothing was imported" }).waitFor();
   await page.getByLabel("Leave out what Warren does not have").check();
   await page.getByRole("button", { name: "Import definitions" }).click();
-  const table = page.locator("section, details, .panel").filter({ hasText: "What the import left out" }).last();
+  const table = page.locator("section, details, .panel").filter({ hasText: "Left out by the import" }).last();
   await table.getByText("1 binding left out; no other binding has the key audit.#").waitFor();
   await table.getByText("queue-mode has no effect").waitFor();
   await table.getByRole("row").filter({ hasText: "import-s" }).first().waitFor();

@@ -32,7 +32,7 @@ function answered(asked, did) {
   onSilence(since);
 }
 
-/** Who asks, and what they may do where; a broker that does not know the question answers without the latter. */
+/** The logged-in user, and their rights by vhost; a broker that does not know the question answers without the latter. */
 export const WHOAMI = "whoami?permissions=true";
 
 /** Sets what goes into `Authorization` (null: nothing), and what to call when the broker no longer takes it, or says who it is. */

@@ -48,5 +48,5 @@ export const HEADERS = [
 export const PROPERTIES = [
   ["content_type", "string", "As application/json"], ["content_encoding", "string", "As gzip"], ["priority", "number", "0 to 255"], ["correlation_id", "string", "Which request this answers"],
   ["reply_to", "string", "Where answers go"], ["expiration", "string", "Milliseconds that it may wait"], ["message_id", "string", "The application's name for it"], ["timestamp", "number", "Seconds since 1970"],
-  ["type", "string", "What kind of message it is"], ["user_id", "string", "Must be the user that publishes"], ["app_id", "string", "Which application sent it"],
+  ["type", "string", "The kind of message"], ["user_id", "string", "Must be the user that publishes"], ["app_id", "string", "Which application sent it"],
 ];

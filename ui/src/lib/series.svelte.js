@@ -7,7 +7,7 @@ export const RANGES = [
   { name: "1 h", age: 3600, incr: 60 },
   { name: "8 h", age: 28800, incr: 600 },
 ];
-/** What a broker remembers of a single object. */
+/** The samples that a broker keeps of a single object. */
 export const OBJECT_RANGES = RANGES.slice(0, 2);
 
 export const rangeQuery = ({ age, incr }, data) => ({
@@ -31,7 +31,7 @@ export function remember(key, value, at = Date.now()) {
   if (list.length > SEEN_MAX) list.splice(0, list.length - SEEN_MAX);
 }
 
-/** Samples by time. What is older than the broker's first look at the object is made up, and left out. */
+/** Samples by time. Samples before the broker's first look at the object are made up, and left out. */
 function samplesOf(details) {
   if (!Array.isArray(details?.samples)) return null;
   const seen = details.samples.filter((s) => s.timestamp >= (details.seen_since ?? 0)).map((s) => [s.timestamp, s.sample]).sort((a, b) => a[0] - b[0]);

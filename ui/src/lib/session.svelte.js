@@ -1,4 +1,4 @@
-// Who is logged in, and the few choices that outlive a page: vhost, refresh interval, theme. Credentials stay in
+// The logged-in user, and the few choices that outlive a page: vhost, refresh interval, theme. Credentials stay in
 // sessionStorage of this tab and are gone when it closes.
 import { api, authorize, listen, query, WHOAMI } from "./api.js";
 
@@ -128,7 +128,7 @@ class Session {
     this.permissions = who.permissions ? new Map(who.permissions.map((it) => [it.vhost, it])) : null;
   }
 
-  /** What the frame around every page shows: version, vhosts, and what may have changed for the user. */
+  /** Data for the frame around every page: version, vhosts, and rights that may have changed. */
   async learn({ anew = false } = {}) {
     const [overview, vhosts, who] = await Promise.allSettled([api("overview?columns=product_version,rabbitmq_version,erlang_full_version,node,exchange_types"), api(`vhosts${query({ columns: "name" })}`), anew ? api(WHOAMI) : null]);
     if (overview.value) this.overview = overview.value;

@@ -1,4 +1,4 @@
-// What was just done, or could not be done, said in a corner for a while.
+// Notices of actions that were done or failed, in a corner for a while.
 class Toasts {
   list = $state([]);
   #next = 0;

@@ -102,7 +102,7 @@ export function portions(names, most) {
   return all;
 }
 
-/** What at least half of many names begin with, up to a separator; "" where that is short or there are few. It tells none apart. */
+/** The prefix of at least half of many names, up to a separator; "" where that is short or there are few. It tells none apart. */
 export function commonStart(names) {
   let start = "";
   for (let more = true; more && names.length > 2;) {
@@ -118,7 +118,7 @@ export function commonStart(names) {
   return start.length < START_MIN ? "" : start;
 }
 
-/** What is called so, and all that is one step away. */
+/** The objects of that name, and all that are one step away. */
 function around(edges, text) {
   const named = (id) => id.slice(id.indexOf(":") + 1).toLowerCase().includes(text);
   return edges.filter((e) => named(e.from) || named(e.to));

@@ -27,7 +27,7 @@ WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 mkdir -p "$OUT"
 
-# What every package has, at the places where distributions keep it: FOLDER BINARY. The binary has no symbols; they go to
+# The files of every package, at the places where distributions keep it: FOLDER BINARY. The binary has no symbols; they go to
 # FOLDER.debug, where profiles and debuggers find them by the number that the linker gave.
 system() {
   local root=$1 id name

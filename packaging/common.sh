@@ -1,4 +1,4 @@
-# What the scripts of this folder share: names, version, time. To be sourced in the root of the repository.
+# Common parts of the scripts of this folder: names, version, time. To be sourced in the root of the repository.
 # shellcheck shell=bash
 
 TARGET=${CARGO_TARGET_DIR:-target}

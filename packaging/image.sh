@@ -46,7 +46,7 @@ libraries() {
 settings() {
   install -D -m 0644 packaging/rabbitmq.conf "$root/etc/rabbitmq/rabbitmq.conf"
   install -d "$root/etc/rabbitmq/conf.d"
-  printf '## The defaults of the container image. What is published is decided by `docker run -p`.\nloopback_users.guest = false\n' \
+  printf '## The defaults of the container image. The published ports are decided by `docker run -p`.\nloopback_users.guest = false\n' \
     >"$root/etc/rabbitmq/conf.d/10-defaults.conf"
   printf 'root:x:0:0:root:/:/sbin/nologin\nwarren:x:%s:%s:warren:/var/lib/warren:/sbin/nologin\n' $ID $ID >"$root/etc/passwd"
   printf 'root:x:0:\nwarren:x:%s:\n' $ID >"$root/etc/group"

@@ -4,7 +4,7 @@
 
     packaging/oci.py --root ROOT.tar --name NAME:TAG... --version V --revision COMMIT --arch amd64 --epoch SECONDS --sbom SBOM.json --out FILE
 
-ROOT.tar is all that is in the image, as one layer. What the image does when it is run stands in `settings` below. The same input gives
+ROOT.tar is all that is in the image, as one layer. The command of the image stands in `settings` below. The same input gives
 the same bytes. Needs Python 3.8, and nothing else.
 """
 

@@ -20,7 +20,7 @@ ARCHES=${ARCHES:-x86_64 aarch64}
 BINARIES=${BINARIES:-}
 mkdir -p "$OUT"
 
-# What the other architecture needs, said before anything is compiled.
+# Needs of the other architecture, said before anything is compiled.
 need_cross() { # ARCH
   [ "$1" != "$HERE" ] || return 0
   command -v "$1-linux-gnu-gcc" >/dev/null || {

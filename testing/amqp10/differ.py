@@ -143,14 +143,14 @@ def exact(value):
 
 
 def fields_of(message):
-    """What a message of AMQP 1.0 has."""
+    """The parts of a message of AMQP 1.0."""
     names = "durable priority ttl first_acquirer delivery_count id user_id address subject reply_to correlation_id content_type content_encoding expiry_time creation_time group_id group_sequence reply_to_group_id annotations properties body inferred"
     found = {name: getattr(message, name) for name in names.split()}
     return {name: exact(value) for name, value in found.items() if value not in (None, "", {}, b"")}
 
 
 def fields_of_0_9_1(method, properties, body):
-    """What a message of AMQP 0-9-1 has."""
+    """The parts of a message of AMQP 0-9-1."""
     found = {name: exact(value) for name, value in vars(properties).items() if value is not None}
     return {"exchange": method.exchange, "key": method.routing_key, "redelivered": method.redelivered, "body": exact(body), **found}
 
@@ -209,7 +209,7 @@ class Broker:
 
 
 def seen(port, way, case):
-    """What a broker makes of a case: clients are new for each, because a refusal ends them."""
+    """The answer of a broker to a case: clients are new for each, because a refusal ends them."""
     broker = Broker(port)
     try:
         return getattr(broker, way)(case)
@@ -229,7 +229,7 @@ def cases():
 
 
 def all_seen(port):
-    """What a broker makes of every case."""
+    """The answers of a broker to all cases."""
     return {f"{way}: {name}": seen(port, way, case) for way, name, case in cases()}
 
 

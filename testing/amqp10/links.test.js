@@ -177,7 +177,7 @@ test("links of a quorum queue are told which of them is the active consumer", as
   const name = fresh("active");
   const queue = { durable: true, arguments: { "x-queue-type": "quorum", "x-single-active-consumer": true } };
   await old.channel.assertQueue(name, queue);
-  // What links are told, one after the other. The first flow may come with the attach.
+  // The frames that links get, one after the other. The first flow may come with the attach.
   const told = new Map();
   const classic = fresh("classic");
   await old.channel.assertQueue(classic);

@@ -5,7 +5,7 @@
 
 WARREN_BIN is the binary; LOAD_BIN is the one that makes the load, if that is another. PEER is a command that runs RabbitMQ with its plugin
 (see run.sh), MOSQUITTO the server of that name; without them there is none. CPU is that of the broker's process, user and system.
-Each broker is fresh for all parts, but for RabbitMQ. What cannot be measured says why and the others go on.
+Each broker is fresh for all parts, but for RabbitMQ. A part that cannot be measured says why and the others go on.
 """
 
 import argparse

@@ -96,7 +96,7 @@ class Node:
         return int(re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{self.pid}/status").read_text())[1]) * 1024
 
     def forget_rss_max(self):
-        """What is resident now is the most there was."""
+        """The resident bytes of now become the peak."""
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")
 
     def io(self, what):
@@ -264,7 +264,7 @@ class Publisher(Watcher):
         self.waits += [time.monotonic() - self.unconfirmed.pop(one) for one in tags]
 
     def waits_of(self, seconds):
-        """What the next so many seconds bring."""
+        """The figures of the next so many seconds."""
         self.waits = []
         time.sleep(seconds)
         return self.waits
@@ -320,7 +320,7 @@ def in_ms(waits):
 
 
 def confirms(load):
-    """What the publisher of a run of `warren perf` waited for its confirms, milliseconds."""
+    """The time that the publisher of a run of `warren perf` waited for its confirms, milliseconds."""
     latency = load["confirm_latency_us"] or {}
     return {f"{name}_ms": latency.get(key, 0) / 1000 for name, key in (("p50", "p50"), ("p99", "p99"), ("worst", "max"))}
 

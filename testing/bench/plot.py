@@ -20,7 +20,7 @@ TICKS = [0.01, 0.1, 1, 10, 100]
 
 
 def figures_of(run, workload, broker):
-    """What is compared, flat; None if it was not measured."""
+    """The compared figures, flat; None if it was not measured."""
     found = run["workloads"].get(workload, {}).get(broker)
     if found is None:
         return None

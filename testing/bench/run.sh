@@ -16,7 +16,7 @@ cd "$(dirname "$0")/../.."
 python=.cache/venv/bin/python   # of testing/setup.sh: has pika
 [ -x "$python" ] || python=python3
 "$python" testing/bench/bench.py "$@"
-# Who names workloads or asks for the list wants nothing else.
+# A caller that names workloads or asks for the list wants nothing else.
 [ $# -eq 0 ] && [ -z "${WORKLOADS:-}" ] || exit 0
 result=0
 if [ -z "${WARREN:-}" ]; then

@@ -210,7 +210,7 @@ def dying(node, whose_ttl, arguments):
         out = {"messages": count, "expired_per_s": count / (time.monotonic() - began), **probe.figures()}
         if arguments:
             wait_for_depth(connection, "bench-dead", count)
-        # What the probe asks meanwhile is in it; ticks of the clock are 10 ms.
+        # The requests of the probe meanwhile are in it; ticks of the clock are 10 ms.
         out["cpu_us_per_message"] = (node.use() - used) * 1e6 / count
         connection.pipeline(map(amqp.delete, ("bench-dying", "bench-dead")))
     return out
@@ -341,7 +341,7 @@ def curves(node):
 
 
 def point(node, count, empty):
-    """What is there now: its number, resident bytes beyond those of an empty broker, seconds until clients are accepted after a kill."""
+    """The state now: the number of objects, resident bytes beyond those of an empty broker, seconds until clients are accepted after a kill."""
     rss = node.rss() - empty
     node.stop(signal.SIGKILL)
     return {"count": count, "rss_bytes": rss, "restart_s": node.start()}
@@ -350,7 +350,7 @@ def point(node, count, empty):
 TESTS = {"objects": objects, "backlog": backlog, "fifty": fifty, "fifty-single": fifty_single, "expiry": expiry, "expiry-each": expiry_each,
          "dead-letters": dead_letters, "requeue": requeue, "purge": purge, "shorten": shorten, "delete": delete, "stuck": stuck,
          "fanout": fanout, "large": large, "flood": flood, "curves": curves}
-# What takes too long or leaves too much in a broker that is not ours.
+# Workloads that take too long or leave too much in a broker that is not ours.
 OURS_ONLY = {"curves"}
 
 

@@ -72,7 +72,7 @@ def ours(durability, ports):
 
 
 class Results:
-    """What was measured, told at once."""
+    """A measurement, told at once."""
 
     def __init__(self):
         self.lines = []
@@ -280,7 +280,7 @@ def main():
 
     wanted = given.only.split(",")
     for durability in given.durability.split(","):
-        # What does not depend on syncs is measured once.
+        # A figure that does not depend on syncs is measured once.
         parts = wanted if durability == "os" or "," not in given.durability else [it for it in wanted if it in ("protocol", "perftest", "streamperftest")]
         with ours(durability, given.port) as broker:
             measure(broker, [part for part in parts if part != "start"])

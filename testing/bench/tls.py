@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What an idle AMQP connection over TLS occupies, and what a handshake costs.
+"""Memory of an idle AMQP connection over TLS, and the cost of a handshake.
 
     tls.py --pid PID --port TLS_PORT --ca FILE [--connections 2000] [--seconds 5]
 

@@ -1,6 +1,6 @@
 """An AMQP connection for measuring: whole runs of frames written in one go, and one exchange of question and answer at a time.
 
-What it sends was encoded before the clock starts, so that the broker is measured and not Python. It refuses to know what is
+Its frames are encoded before the clock starts, so that the broker is measured and not Python. It refuses to know what is
 measured. Encoding is that of the conformance suite (`testing/conformance/wire.py`).
 """
 

@@ -77,7 +77,7 @@ class FaultProxy:
             threading.Thread(target=self._serve, args=(client, name, target), daemon=True).start()
 
     def _serve(self, client, name, target):
-        """Reads who dials, then passes bytes on in both directions. Whoever sends no hello is passed on under the name None."""
+        """Reads the name of the dialling node, then passes bytes on in both directions. A peer that sends no hello is passed on under the name None."""
         try:
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             hello = _first_frame(client)

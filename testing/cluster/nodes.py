@@ -136,7 +136,7 @@ def refused(node, *words):
 
 
 def sees(node):
-    """Who runs, as a node sees it; nothing of one that is not ready to say."""
+    """The running nodes, as a node sees them; nothing of one that is not ready to say."""
     try:
         return node.running
     except AssertionError:

@@ -106,7 +106,7 @@ def one_way(cluster, dice):
 
 
 def drain(node):
-    """What is left, by a node that answers."""
+    """The messages that are left, by a node that answers."""
     left = set()
     with connected(node) as connection:
         channel = connection.channel()

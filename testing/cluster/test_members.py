@@ -30,7 +30,7 @@ def rows(node, *words):
 
 
 def listed(node, queue="q"):
-    """What list_queues says of a queue on a node."""
+    """The row of list_queues for a queue on a node."""
     lines = rows(node, "list_queues", "name", "leader", "members", "online", "in_sync")
     return next(line for line in lines if line["name"] == queue)
 

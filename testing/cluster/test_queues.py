@@ -27,7 +27,7 @@ def connected(node):
 
 
 def api(node, path):
-    """What the HTTP API of a node answers."""
+    """The answer of the HTTP API of a node."""
     request = urllib.request.Request(f"http://{node.http}/api/{path}")
     request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
     with urllib.request.urlopen(request, timeout=20) as answer:

@@ -1,4 +1,4 @@
-"""What clients see when the broker stops, starts and dies: B28, B190, and what of F71 and F209 shows from outside."""
+"""Clients' view when the broker stops, starts and dies: B28, B190, and the visible part of F71 and F209."""
 
 import re
 import signal

@@ -28,7 +28,7 @@ def connect(server):
 
 
 def breakdown(server):
-    """What the process occupies, and its parts, of one moment: memory may be given back between two looks."""
+    """The memory of the process, and its parts, of one moment: memory may be given back between two looks."""
     for _ in range(10):
         before = resident_bytes(server)
         parts = {name: part["bytes"] for name, part in server.listed("memory_breakdown").items()}

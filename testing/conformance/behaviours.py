@@ -84,7 +84,7 @@ def place(proof):
 
 
 def problems(rows):
-    """What is wrong with the map, from (number, title, state, note, proofs)."""
+    """The faults of the map, from (number, title, state, note, proofs)."""
     numbers = {row[0] for row in rows}
     for letter, last in LAST.items():
         yield from (f"{key}: no row" for n in range(1, last + 1) if (key := f"{letter}{n:03}") not in numbers)

@@ -48,7 +48,7 @@ def alarms(broker):
 
 
 def state_of(broker, conn):
-    """What list_connections calls the state of this connection."""
+    """The state of this connection in list_connections."""
     rows = broker.ctl("-q", "list_connections", "peer_port", "state", "--formatter", "json")
     port = conn.io.sock.getsockname()[1]
     return next(row["state"] for row in json.loads(rows) if row["peer_port"] == port)

@@ -10,7 +10,7 @@ from wire import T
 
 
 def through(ch, body=b"m", raw=None, **props):
-    """What comes out of a queue for what went in."""
+    """The message that comes out of a queue for the one that went in."""
     queue = ch.queue()
     ch.publish("", queue, body, raw=raw, **props)
     return client.eventually(lambda: ch.get(queue, no_ack=True))

@@ -1,4 +1,4 @@
-"""What an answer promises: effects that everybody sees once it is read, and answers in the order of their causes.
+"""Promises of an answer: effects that everybody sees once it is read, and answers in the order of their causes.
 
 Applications rely on this without knowing: they close a connection and declare the same names again on the next one.
 """

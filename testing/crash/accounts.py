@@ -1,6 +1,6 @@
 """Users, vhosts and permissions that an operator makes, changes and deletes, and what has to be true of them afterwards.
 
-Everything goes through the control command, one process for each step, so that an answer is an exit code 0. What a step touches is
+Everything goes through the control command, one process for each step, so that an answer is an exit code 0. The objects that a step touches are
 unknown from its begin to its answer; after the answer it is known, and a broker that comes back has to agree. Knows no AMQP.
 """
 
@@ -17,7 +17,7 @@ class Disagreement(Exception):
 
 
 class Accounts:
-    """What is known: facts by kind and names, newest last."""
+    """The known facts, by kind and names, newest last."""
 
     def __init__(self, command):
         self.command = command

@@ -220,7 +220,7 @@ class FullDisk:
         print(f"{time.monotonic() - self.begin:5.1f} s, {free:4d} MB free: {text}", flush=True)
 
     def works_while_full(self):
-        """What needs little room has it: a reserve."""
+        """Small writes have room: a reserve."""
         code, text = self.ctl("check_alarms")
         if code != 69 or "disk space alarm" not in text:
             raise Violation(f"check_alarms says {code}: {text}")
@@ -362,7 +362,7 @@ class Crowd(FullDisk):
             self.taken[queue] += drain(self.broker.url, queue=queue, body_bytes=size)
 
     def until_confirmed(self):
-        """What was sent and not confirmed is, once there is room; then it is consumed."""
+        """Unconfirmed messages are confirmed once there is room; then they are consumed."""
         end = time.monotonic() + DEADLINE_S
         while not all(publisher.all_confirmed() for publisher in self.publishers):
             if time.monotonic() > end:

@@ -79,7 +79,7 @@ class Flags:
 
 
 class Journal:
-    """What was promised and what came. Each (publisher, queue) entry is written by one thread only."""
+    """The confirmed messages and the received ones. Each (publisher, queue) entry is written by one thread only."""
 
     def __init__(self):
         self.published = [0] * len(ROUTES)                      # next sequence number
@@ -107,7 +107,7 @@ class Journal:
         if number in self.delivered[pair]:
             self.repeated += 1
         else:
-            # What comes back to a quorum queue stands in a line of its own, in the order in which it came back.
+            # Messages that come back to a quorum queue stand in a line of their own, in the order in which they came back.
             if not (redelivered and TYPES[queue] == "quorum"):
                 if number < self.highest[pair]:
                     raise Violation(f"{QUEUES[queue]}: first delivery of publisher {publisher} number {number} after number {self.highest[pair]}")

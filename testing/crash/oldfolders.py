@@ -26,7 +26,7 @@ PERSISTENT = pika.BasicProperties(delivery_mode=2, content_type="text/plain", he
 SETTLED = 300
 # Messages of 8 MiB that come and go, so that old files of the log go: queues then have their state written, to segments and the log.
 CHURN = 45
-# Queue: messages, bytes of a body. Those of `alone` come one after the other, those of the others take turns.
+# Queue: messages, bytes of a body. Messages of `alone` come one after the other, those of the others take turns.
 BACKLOGS = {queue: (640, 8000) for queue in ("alone", "turn0", "turn1", "turn2")}
 LARGE = {"fan0": (12, 20000), "fan1": (12, 20000), "fan2": (12, 20000)}
 

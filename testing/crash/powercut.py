@@ -1,7 +1,7 @@
-"""What a power cut may do to the newest file of a Warren log (docs/formats/log.md), and no more than that.
+"""The damage that a power cut may do to the newest file of a Warren log (docs/formats/log.md), and no more than that.
 
 A confirm or an answered declaration says that its record is on disk, so everything up to the end of the last *promised* record
-stays as it is. What lies behind it was perhaps never synced: its end may be missing, or zeros, or a sector inside the very last
+stays as it is. The bytes behind it were perhaps never synced: their end may be missing, or zeros, or a sector inside the very last
 write may be. Knows the format of log files; what a record means is the caller's.
 """
 

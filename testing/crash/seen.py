@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What deduplicating exchanges and queues, and exchanges with a recent history, remember over a clean stop and a SIGKILL.
+"""Memory of deduplicating exchanges and queues, and of exchanges with a recent history, over a clean stop and a SIGKILL.
 
     seen.py --warren target/release/warren
 

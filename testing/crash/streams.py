@@ -153,7 +153,7 @@ def check(url, known, confirmed, rng):
 
 
 def configure(path, durability):
-    """What the next start goes by. Without syncs those who publish write to the files, with them threads of the streams do."""
+    """The settings of the next start. Without syncs publishing threads write to the files, with them threads of the streams do."""
     with open(path, "w") as file:
         file.write(f"prometheus.tcp.listener = none\nmanagement.tcp.port = 0\nwarren.durability = {durability}\n")
 

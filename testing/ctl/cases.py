@@ -763,7 +763,7 @@ version
 GROUPS = {"users": USERS, "permissions": PERMISSIONS, "vhosts": VHOSTS, "listings": LISTINGS, "queues": QUEUES, "node": NODE, "policies": POLICIES, "matching": MATCHING, "tools": TOOLS,
           "maintenance": MAINTENANCE, "given": GIVEN, "nothing": NOTHING}
 
-# What these print is compared with its line ends.
+# The output of these is compared with its line ends.
 EXACT = {"nothing"}
 
 

@@ -1,4 +1,4 @@
-"""What two brokers may say differently and still mean the same: names of nodes, process ids, ports, times, the order of rows, how a
+"""Texts that two brokers may have different and still mean the same: names of nodes, process ids, ports, times, the order of rows, how a
 table is drawn. Knows no command."""
 
 import json

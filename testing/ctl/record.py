@@ -62,7 +62,7 @@ def entry(group, at, line, node, answer):
 
 
 def not_in(other, seen):
-    """What means something else than the same line there."""
+    """The lines that mean something else than the same line there."""
     known = {(one["group"], one["at"]): normal.comparable(one) for one in other}
     return [one for one in seen if known.get((one["group"], one["at"])) != normal.comparable(one)]
 

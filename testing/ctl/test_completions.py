@@ -1,4 +1,4 @@
-"""What the Tab key does, in the shells themselves: an interactive bash and zsh on a terminal, and fish's own `complete -C`, with the scripts
+"""Completion by the Tab key, in the shells themselves: an interactive bash and zsh on a terminal, and fish's own `complete -C`, with the scripts
 of `warren ctl completion`. A shell that is not installed is skipped: Debian has packages `zsh` and `fish`."""
 
 import os

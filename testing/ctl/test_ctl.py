@@ -85,7 +85,7 @@ def by_socket(tmp_path_factory):
     (folder / "none").mkdir()
     for at, (line, stdin, _) in enumerate(cases.cases(cases.WITHOUT_BROKER)):
         given["without", at] = tools.run(line, stdin, data="none")
-    # What listens is the same whichever ports others have taken.
+    # The listeners are the same whichever ports others have taken.
     server = start(tools, "warren.management = off\nprometheus.tcp.listener = none\n", LISTEN)
     try:
         return play(tools, given)

@@ -7,7 +7,7 @@ CONSUMER_GONE = ["consumer.deleted", {
     "channel": ["S", "PID"], "consumer_tag": ["S", "one"], "queue": ["S", "ev-q"], "timestamp_in_ms": ["l", "TIME"],
     "user_who_performed_action": ["S", "guest"], "vhost": ["S", "events"],
 }]  # fmt: skip
-# What is as it was is not told again: a binding or a definition that is there already.
+# An unchanged object is not told again: a binding or a definition that is there already.
 AGAIN = {("queues_and_exchanges", "the same once more"), ("definitions", "once more")}
 
 

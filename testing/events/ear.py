@@ -43,7 +43,7 @@ class Ear:
         assert not awaited, f"not told: {awaited}; but {[key for key, _ in found]}"
         while quiet_s and (event := self._next(quiet_s)):
             found.append(event)
-        # What was told before this binding comes before its event.
+        # Earlier events come before the event of this binding.
         self.marks += 1
         mark = f"mark-{self.marks}"
         self.channel.bind(self.queue, EXCHANGE, mark)

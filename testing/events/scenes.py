@@ -1,4 +1,4 @@
-"""What is done to a broker so that it tells of it: each function is a scene; what happens up to a `yield` is a step with a name.
+"""Actions on a broker that make it tell events: each function is a scene; what happens up to a `yield` is a step with a name.
 
 Everything is in the virtual host `events` and goes with it, except for users. Knows no event."""
 

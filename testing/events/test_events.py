@@ -22,7 +22,7 @@ def test_b176_events_are_rabbitmqs(stage, scene):
 
 
 def compared(ours, theirs):
-    """What is different in a step, in words."""
+    """The difference in a step, in words."""
     assert ours["step"] == theirs["step"]
     mine, yours = list(ours["events"]), []
     for event in theirs["events"]:

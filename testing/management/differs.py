@@ -1,4 +1,4 @@
-"""What differs from RabbitMQ 4.3 on purpose, and what of 3.10 is gone: (part of the request, expression over the difference, why)."""
+"""Differences from RabbitMQ 4.3 on purpose, and parts of 3.10 that are gone: (part of the request, expression over the difference, why)."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What is asked of a broker, step by step, so that the answers of two brokers can be compared. Knows no broker.
+"""Requests to a broker, step by step, so that the answers of two brokers can be compared. Knows no broker.
 
 Everything happens in the vhost `httpshapes` and with the users `hs1` and `hs2`, which are deleted before and after.
 """
@@ -263,7 +263,7 @@ def clean(api):
 
 
 def summary(answers):
-    """What is compared: status, texts of refusals, shapes of everything else."""
+    """The compared parts: status, texts of refusals, shapes of everything else."""
     lines = []
     for (method, path), answer in answers:
         line = {"request": f"{method} {path}", "status": answer.status}

@@ -1,4 +1,4 @@
-"""Who may ask for what."""
+"""Rights of users on each route."""
 
 import base64
 

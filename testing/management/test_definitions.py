@@ -1,4 +1,4 @@
-"""What an import of definitions touches, what it takes as said and what it refuses. Compared with 4.3 by hand."""
+"""Imports of definitions: objects that they touch, values that they take as they are, and refusals. Compared with 4.3 by hand."""
 
 import http.client
 import json

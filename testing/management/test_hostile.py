@@ -438,7 +438,7 @@ def test_who_does_not_read_pages_of_objects_keeps_nobody_from_the_small_one(brok
 
 
 def test_slow_clients_of_one_user_take_nothing_from_another(broker, api):
-    """Who does not read long answers, and who announces large bodies that never come, has half of the places at most."""
+    """Clients that do not read long answers, or announce large bodies that never come, have half of the places at most."""
     api("PUT", "/api/vhosts/slow", {})
     api("PUT", "/api/users/slow", {"password": "slow", "tags": "administrator"})
     api("PUT", "/api/permissions/slow/slow", {"configure": ".*", "write": ".*", "read": ".*"})

@@ -27,7 +27,7 @@ def statuses(api, path):
     "/api/federation-links", f"/api/traces/{V}", "/api/stream/x", "/api/auth/x", f"/api/vhosts/{V}/start", "/api/rebalance", "/api/feature-flags/x", "/api/users/bulk-delete/x",
     "/nosuch", "/nosuch/", "/img/x", "/js/nosuch.js", "/metrics", "/cli/rabbitmqadmin"])  # fmt: skip
 def test_a_path_that_no_route_has_is_a_file_that_is_not_there(api, path, login):
-    """Whoever asks: files are for everybody."""
+    """Files are for everybody, with or without a login."""
     assert statuses(api.as_user(login), path) == [404, 404, 405, 405, 405, 405, 200, 501]
     assert api("PUT", path, b"{}").headers["allow"] == api("OPTIONS", path).headers["allow"] == "HEAD, GET, OPTIONS"
 
@@ -60,7 +60,7 @@ ON_NODES = [("GET", "/api/nodes/NODE", 200), ("GET", "/api/nodes/NODE/memory", 2
 
 
 def ask_about(api, node):
-    """What all routes with a node answer about it: the statuses, and whether a queue may be declared there."""
+    """The answers of all routes with a node: the statuses, and whether a queue may be declared there."""
     told = [api(method, path.replace("NODE", node)).status for method, path, _ in ON_NODES]
     started, declared = api("POST", f"/api/vhosts/{V}/start/{node}"), api("PUT", f"/api/queues/{V}/there", {"node": node})
     api("DELETE", f"/api/queues/{V}/there")

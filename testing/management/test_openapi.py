@@ -6,7 +6,7 @@ import pytest
 
 from scene import USER, V, asked, scene
 
-# What these routes read is not there, and cannot be made to be.
+# The objects of these routes are not there, and cannot be made.
 NOTHING_THERE = {"/api/connections/{name}/sessions", "/api/queues/quorum/{vhost}/{name}/status", "/api/profile/history",
                  "/api/stream/connections/{vhost}/{name}", "/api/stream/connections/{vhost}/{name}/consumers", "/api/stream/connections/{vhost}/{name}/publishers",
                  "/api/stream/publishers/{vhost}/{name}", "/api/stream/{vhost}/{name}/tracking"}
@@ -18,7 +18,7 @@ def described(api):
 
 
 def problems(schema, value, components, where="$"):
-    """What a value has that its schema does not allow. Members that the schema does not name are problems, too."""
+    """The parts of a value that its schema does not allow. Members that the schema does not name are problems, too."""
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[1]
         return problems(components[name], value, components, f"{where}<{name}>")
@@ -62,7 +62,7 @@ def test_what_does_not_fit_is_seen(value, count):
 
 
 def answers(api, path, stands_for):
-    """What is answered by the route of a path, to administrators and to others."""
+    """The answers of the route of a path, to administrators and to others."""
     for request in asked(path, stands_for):
         for login in ("guest:guest", f"{USER}:pw"):
             answer = api.as_user(login)("GET", request)

@@ -1,4 +1,4 @@
-"""What a user without permissions, with wrong bodies or in a missing vhost is told: RabbitMQ 4.3's statuses and words, as seen there."""
+"""Refusals for a user without permissions, with wrong bodies or in a missing vhost: RabbitMQ 4.3's statuses and words, as seen there."""
 
 import pika
 import pytest

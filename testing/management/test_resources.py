@@ -1,4 +1,4 @@
-"""What resources do, by the numbers of the compatibility reference."""
+"""Behaviour of resources, by the numbers of the compatibility reference."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What users see of others: consumers, connections and channels, as RabbitMQ 4.3 shows them to each tag; and lists with and without pages."""
+"""Users' view of others: consumers, connections and channels, as RabbitMQ 4.3 shows them to each tag; and lists with and without pages."""
 
 import http.client
 import base64

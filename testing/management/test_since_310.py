@@ -1,4 +1,4 @@
-"""What a client of RabbitMQ 3.10 relies on: where 3.10 answered (seen/, made by record.py), Warren does, with the same fields."""
+"""Answers that a client of RabbitMQ 3.10 relies on: where 3.10 answered (seen/, made by record.py), Warren does, with the same fields."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""What a kill leaves: sessions, their messages, retained messages."""
+"""State after a kill: sessions, their messages, retained messages."""
 
 import socket
 import struct
@@ -27,7 +27,7 @@ def test_a_kill_leaves_what_was_acknowledged(fresh):
     for version, options in sessions.items():
         client = fresh.client(f"kept{version}", version, **options)
         assert client.session_present
-        # Those of QoS 2 are given out later: when they are released.
+        # Messages of QoS 2 are given out later: when they are released.
         count = 51 if version == V311 else 52
         found = [client.next() for _ in range(count)]
         assert sorted(int(it.payload) for it in found if it.topic == "kill/x") == list(range(50))

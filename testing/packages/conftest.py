@@ -1,4 +1,4 @@
-"""What the suite of packages shares. `WARREN_BIN` names the binary; `CACHE` is the folder of testing/setup.sh."""
+"""Common parts of the suite of packages. `WARREN_BIN` names the binary; `CACHE` is the folder of testing/setup.sh."""
 
 import os
 import pathlib

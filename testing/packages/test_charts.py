@@ -79,7 +79,7 @@ def test_an_even_number_of_nodes_is_refused_with_the_reason(render):
 
 
 def environments(documents):
-    """What each pod of the stateful set has in its environment; what comes from a secret is its key."""
+    """The environment of each pod of the stateful set; a value from a secret is its key."""
     spec = documents["StatefulSet", "shop-warren"]["spec"]
     container, = spec["template"]["spec"]["containers"]
     for nth in range(spec["replicas"]):

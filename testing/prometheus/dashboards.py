@@ -1,4 +1,4 @@
-"""What the Grafana dashboards that RabbitMQ publishes ask a broker for: names of metrics and, of each, the labels that a panel or a legend
+"""Requests of the Grafana dashboards that RabbitMQ publishes: names of metrics and, of each, the labels that a panel or a legend
 uses. Collected from their queries, of the versions for 3.8 to 4.x. Knows no panel."""
 
 # All panels join with the labels of rabbitmq_identity_info; what else a panel needs stands here.

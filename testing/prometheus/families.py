@@ -1,4 +1,4 @@
-"""What a Prometheus page offers: names, types and labels of its metrics. Knows no broker."""
+"""Content of a Prometheus page: names, types and labels of its metrics. Knows no broker."""
 
 import re
 import urllib.request
@@ -49,6 +49,6 @@ def parse(text):
 
 
 def shape(text, keep=lambda name: True):
-    """What is recorded and compared: name -> [type, labels]; no labels are known of a metric without samples."""
+    """The recorded and compared part: name -> [type, labels]; no labels are known of a metric without samples."""
     metrics = parse(text).items()
     return {name: [it["type"], sorted(it["labels"]) if it["samples"] else None] for name, it in metrics if keep(name)}

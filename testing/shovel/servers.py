@@ -29,7 +29,7 @@ def until(what, holds, deadline_s=DEADLINE_S):
 
 
 class Amqp:
-    """What any broker of the tests can do; subclasses have `url` and `api`."""
+    """A broker of the tests; subclasses have `url` and `api`."""
 
     def channel(self):
         connection = pika.BlockingConnection(pika.URLParameters(self.url))

@@ -1,4 +1,4 @@
-"""What survives when a side goes away: kills of every node, unreachable and refusing destinations, live changes."""
+"""Faults of a side: kills of every node, unreachable and refusing destinations, live changes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What shovels move, in which ack modes, from and to what, and when they end."""
+"""Messages that shovels move: ack modes, sources, destinations, and the end of a shovel."""
 
 import time
 

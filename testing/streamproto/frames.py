@@ -230,7 +230,7 @@ class Client:
         except TimeoutError:
             return False
 
-    # What tests do often.
+    # Steps that tests do often.
     def create(self, name, **arguments):
         return self.code(CREATE, text(name) + mapping(**arguments))
 

@@ -26,7 +26,7 @@ async def until(what, holds, deadline_s=15):
 
 
 class Got:
-    """What consumers are handed."""
+    """The messages that consumers get."""
 
     def __init__(self):
         self.messages, self.offsets = [], []

@@ -1,4 +1,4 @@
-"""What is known of publishers and consumers survives the end of the process, and alarms and permissions hold."""
+"""State of publishers and consumers survives the end of the process, and alarms and permissions hold."""
 
 import struct
 import time

@@ -1,4 +1,4 @@
-"""What operators see of streams: lag, credit and what was passed over, in explanations and metrics."""
+"""Operators' view of streams: lag, credit and skipped messages, in explanations and metrics."""
 
 import json
 import socket

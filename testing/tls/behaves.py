@@ -1,4 +1,4 @@
-"""What a broker shows of TLS and makes of certificates, as JSON: run beside RabbitMQ once (seen.json), compared with Warren in test_behaves.py."""
+"""A broker's view of TLS and certificates, as JSON: run beside RabbitMQ once (seen.json), compared with Warren in test_behaves.py."""
 
 import base64
 import json
@@ -86,7 +86,7 @@ def get(broker, path):
 
 
 def names(broker, certificates):
-    """What each certificate's user is called, for each setting: taken from the log line of the refused login."""
+    """The user name of each certificate, for each setting: taken from the log line of the refused login."""
     seen = {}
     for setting, (login_from, kind, nth) in LOGINS.items():
         with broker.configured(login_from, kind, nth) as (port, said):
@@ -107,7 +107,7 @@ def names(broker, certificates):
 
 
 def refusals(broker, certificates, strangers):
-    """Who is let in with which certificate: `in`, `login` for a refused login, `handshake` for a refused certificate."""
+    """The outcome of a login with each certificate: `in`, `login` for a refused login, `handshake` for a refused certificate."""
     external = pika.credentials.ExternalCredentials()
     foreign = context(certificates)
     foreign.load_cert_chain(strangers.path("eve.pem"), strangers.path("eve.key"))

@@ -75,7 +75,7 @@ class Server:
         return self
 
     def refused(self):
-        """What a server says that does not start."""
+        """The error of a server that does not start."""
         (self.folder / "warren.conf").write_text(self.configuration)
         done = subprocess.run(
             [BINARY, "server", "--config", str(self.folder / "warren.conf"), "--data-dir", str(self.data)],

@@ -17,7 +17,7 @@ from conftest import Certificates
 
 
 class Broker:
-    """What behaves.py needs of a broker."""
+    """The parts of a broker that behaves.py needs."""
 
     def __init__(self, port, http, log, ctl):
         self.port, self.http, self.log, self.command = port, http, log, ctl

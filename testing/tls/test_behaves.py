@@ -23,7 +23,7 @@ DIFFERS = {
 
 
 class Broker:
-    """What behaves.py needs of a broker."""
+    """The parts of a broker that behaves.py needs."""
 
     def __init__(self, certificates, folder):
         self.certificates, self.folder = certificates, folder

@@ -1,4 +1,4 @@
-"""What servers refuse, survive and exchange."""
+"""Servers: refusals, faults that they survive, and exchange of certificates."""
 
 import json
 import os

@@ -1,7 +1,7 @@
 """The exchanges and queues that MassTransit 8's RabbitMQ transport declares, and its messages: publish, send, request, faults, delays.
 
 A message type is a durable fanout exchange, `Namespace:Type`. A receive endpoint is a queue with an exchange of its name; the exchanges of
-the message types are bound to that exchange. What fails goes to NAME_error, what nobody handles to NAME_skipped.
+the message types are bound to that exchange. Failed messages go to NAME_error, unhandled ones to NAME_skipped.
 """
 
 import json

@@ -64,7 +64,7 @@ public final class Through {
                     }
                 }
             } catch (Exception ended) {
-                // What was on its way may be there or not: it counts for nothing.
+                // A message that was on its way may be there or not: it counts for nothing.
                 nth++;
                 pause();
             }

@@ -4,7 +4,7 @@
     run.py --url amqp://guest:guest@127.0.0.1:5672/%2F --cache .cache [--logs DIR] [SUITE...]
 
 The suites come from the package registries at the pinned versions (`testing/setup.sh published go` brings them) and are never
-committed. What is left out needs TLS, the HTTP API, or fails on RabbitMQ 4.3 and 3.10, too; each reason stands beside it. It knows
+committed. The tests left out need TLS, the HTTP API, or fail on RabbitMQ 4.3 and 3.10, too; each reason stands beside it. It knows
 nothing of Warren: a test that fails here and passes on RabbitMQ is the broker's fault. Exit code 0: every test that ran passed.
 """
 

@@ -43,7 +43,7 @@ class Client:
                     self.confirmed.add(body)
                     nth += 1
                     time.sleep(0.002)
-            # What was on its way when the connection ended may be there or not: it counts for nothing.
+            # A message that was on its way when the connection ended may be there or not: it counts for nothing.
             nth, round = nth + 1, round + 1
             time.sleep(PAUSE_S)
 

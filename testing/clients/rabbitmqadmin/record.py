@@ -11,7 +11,7 @@ import play  # noqa: E402
 
 
 def kept(one):
-    """What is compared of an answer, so that nothing else is in the file."""
+    """The compared part of an answer, so that nothing else is in the file."""
     brief = {"line": one["line"], "exit": one["exit"]}
     if one["how"] == "+":
         brief.update(out=one["out"], err=one["err"])

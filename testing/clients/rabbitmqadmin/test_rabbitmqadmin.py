@@ -15,7 +15,7 @@ import cases  # noqa: E402
 import play  # noqa: E402
 from warren import Warren  # noqa: E402
 
-# What is different on purpose: the beginning of the command line, and why.
+# Differences on purpose: the beginning of the command line, and why.
 DIFFERS = {}
 # Rows of tables with keys and values that only RabbitMQ has.
 MEMORY = "parts of memory are Warren's own"

@@ -4,7 +4,7 @@
     go.py --warren BIN --cache .cache [--logs DIR] [--focus REGEX]
 
 The client comes from the Go module proxy at the pinned version and is never committed. Its tests speak to localhost at 5552, 5672 and
-15672: all of it runs in a network namespace of its own, which needs root. What is left out stands in SKIPPED, with the reason.
+15672: all of it runs in a network namespace of its own, which needs root. Tests that are left out stand in SKIPPED, with the reason.
 Exit code 0: every test that ran passed.
 """
 

@@ -4,7 +4,7 @@
     java.py --warren BIN --cache .cache [--source FOLDER] [--logs DIR] [--focus TESTS]
 
 The client comes from its repository at the pinned tag, unless --source names a checkout of it. It is never committed.
-What is left out stands in SKIPPED, with the reason. Exit code 0: every test that ran passed.
+Tests that are left out stand in SKIPPED, with the reason. Exit code 0: every test that ran passed.
 """
 
 import argparse

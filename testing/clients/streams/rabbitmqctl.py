@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the suite of the Java client calls `rabbitmqctl` and `rabbitmq-streams`: commands of Warren, and its few expressions of Erlang.
+"""Stand-in for `rabbitmqctl` and `rabbitmq-streams` in the suite of the Java client: commands of Warren, and its few expressions of Erlang.
 
 WARREN_BIN and WARREN_DATA_DIR say which server. An expression that has no counterpart fails, and with it the test.
 """

@@ -3,7 +3,7 @@
 
     rust.py --warren BIN --cache .cache [--logs DIR] [--focus NAME]
 
-The client comes from crates.io at the pinned version and is never committed. What is left out stands in SKIPPED, with the reason.
+The client comes from crates.io at the pinned version and is never committed. Tests that are left out stand in SKIPPED, with the reason.
 Exit code 0: every test that ran passed.
 """
 
@@ -48,7 +48,7 @@ def build(source, cache):
 
 
 def one(binary, name, source):
-    """What a test says, by itself: some wait for ever when they fail."""
+    """The output of a test, run by itself: some wait for ever when they fail."""
     try:
         done = subprocess.run([binary, "--exact", name, "--nocapture"], cwd=source, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=DEADLINE_S)

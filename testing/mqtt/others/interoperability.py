@@ -4,7 +4,7 @@
 
     interoperability.py --warren BIN --cache .cache [--source CHECKOUT] [--port PORT]
 
-Without --source a checkout at the pinned commit is fetched. With --port the tests go to a broker that is there. What is left out, and what
+Without --source a checkout at the pinned commit is fetched. With --port the tests go to a broker that is there. Tests that are left out, and differences that
 is known to fail, stands below with the reason. Exit code 0: every other test has passed, and those known to fail fail.
 """
 
@@ -25,7 +25,7 @@ WILDCARDS = ("TopicA/+", "+/C", "#", "/#", "/+", "+/+", "TopicA/#")
 SKIPPED = {
     "client_test5.test_flow_control2": "runs out of packet ids for ever, unless the server announces a Receive Maximum",
 }
-# Who may read what, so that nobody may subscribe to `test/nosubscribe`.
+# Read permissions, so that nobody may subscribe to `test/nosubscribe`.
 READABLE = "^([^t]|t[^e]|te[^s]|tes[^t]|test[^.]|$)"
 UNSTEADY = {
     "client_test5.test_subscribe_options": "does not wait for the SUBACK of its second client",

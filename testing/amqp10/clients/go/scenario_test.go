@@ -1,4 +1,4 @@
-// What a user of RabbitMQ's client for AMQP 1.0 in Go does first: declares, binds, publishes, consumes, reads a stream with filters.
+// The first steps of a user of RabbitMQ's client for AMQP 1.0 in Go: declares, binds, publishes, consumes, reads a stream with filters.
 // AMQP_URL says where the broker is.
 package scenario
 

@@ -1,4 +1,4 @@
-// What a user of RabbitMQ's client for AMQP 1.0 in Java does first: declares, binds, publishes, consumes, reads a stream with filters.
+// The first steps of a user of RabbitMQ's client for AMQP 1.0 in Java: declares, binds, publishes, consumes, reads a stream with filters.
 //
 //   java -cp "JARS/*" Scenario.java HOST PORT
 

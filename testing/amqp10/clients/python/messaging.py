@@ -1,4 +1,4 @@
-"""What the examples of Qpid Proton for Python do: messaging with its blocking and its reactive interface.
+"""The examples of Qpid Proton for Python: messaging with its blocking and its reactive interface.
 
 ``python messaging.py HOST:PORT``: needs python-qpid-proton, pika and a broker.
 """

@@ -1,4 +1,4 @@
-"""What a user of RabbitMQ's client for AMQP 1.0 in Python does first: declares, binds, publishes, consumes, reads a stream with filters.
+"""The first steps of a user of RabbitMQ's client for AMQP 1.0 in Python: declares, binds, publishes, consumes, reads a stream with filters.
 
 ``python scenario.py URL``: needs rabbitmq-amqp-python-client and a broker.
 """

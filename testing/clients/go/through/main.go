@@ -114,7 +114,7 @@ func (c *client) publishAll() {
 			for c.publish(channel, closed, returned, fmt.Sprint("go ", nth)) {
 				nth++
 			}
-			// What was on its way when the connection ended may be there or not: it counts for nothing.
+			// A message that was on its way when the connection ended may be there or not: it counts for nothing.
 			nth++
 		}
 		connection.Close()

@@ -1,4 +1,4 @@
-//! Feeds `message::fuzzing::amqp10_message`; what it checks is described there.
+//! Feeds `message::fuzzing::amqp10_message`; its checks are described there.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| message::fuzzing::amqp10_message(data));

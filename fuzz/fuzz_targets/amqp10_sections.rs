@@ -1,4 +1,4 @@
-//! Feeds `wire::fuzzing::amqp10_sections`; what it checks is described there.
+//! Feeds `wire::fuzzing::amqp10_sections`; its checks are described there.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| wire::fuzzing::amqp10_sections(data));

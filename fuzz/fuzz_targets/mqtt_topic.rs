@@ -1,4 +1,4 @@
-//! Feeds `wire::fuzzing::mqtt_topic`; what it checks is described there.
+//! Feeds `wire::fuzzing::mqtt_topic`; its checks are described there.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| wire::fuzzing::mqtt_topic(data));

@@ -1,4 +1,4 @@
-//! Feeds `wire::fuzzing::stream_frame`; what it checks is described there.
+//! Feeds `wire::fuzzing::stream_frame`; its checks are described there.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| wire::fuzzing::stream_frame(data));

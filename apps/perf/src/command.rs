@@ -1,4 +1,4 @@
-//! The three commands: what their arguments lead to. Refuses to know how load is made or bytes are forwarded.
+//! The three commands and the results of their arguments. Refuses to know how load is made or bytes are forwarded.
 
 use crate::amqp10::{self, Amqp10Options};
 use crate::load::{self, Options};

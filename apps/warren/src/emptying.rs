@@ -1,4 +1,4 @@
-//! A data directory becomes as good as new: what lasts of the broker is deleted, the secret of the cluster and the socket stay.
+//! A data directory becomes as good as new: the lasting state of the broker is deleted, the secret of the cluster and the socket stay.
 //!
 //! A marker is written first. A start that finds it goes on deleting, so a crash never leaves a directory that is half there.
 

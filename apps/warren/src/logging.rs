@@ -193,7 +193,7 @@ fn adjustable<S: 'static>(filter: EnvFilter) -> reload::Layer<EnvFilter, S> {
     layer
 }
 
-/// From now on console and file show lines of this level and above; what is published on the exchange stays.
+/// From now on console and file show lines of this level and above; the level of the exchange stays.
 ///
 /// # Errors
 /// The name is no level, see [`LogFilter::level`].

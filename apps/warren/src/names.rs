@@ -1,4 +1,4 @@
-//! By which names the node of this machine may be meant: what the machine and the environment say. Refuses to know who asks for it.
+//! Names by which the node of this machine may be meant, from the machine and the environment. Refuses to know the caller.
 
 use std::fs;
 use std::io::ErrorKind;

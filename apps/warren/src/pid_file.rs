@@ -17,7 +17,7 @@ impl PidFile {
     /// Writes it if somebody wants one.
     ///
     /// # Errors
-    /// It cannot be written: who waits for it would wait for ever.
+    /// It cannot be written: a command that waits for it would wait for ever.
     pub(crate) fn write_if_wanted() -> Result<Option<Self>> {
         let path = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
         path.map(|path| Self::write(path, std::process::id())).transpose()

@@ -485,7 +485,7 @@ fn login(options: &Options) -> String {
     if is_public { "guest:guest".into() } else { access.default_user.clone() }
 }
 
-/// Ends the process without waiting for anything: what is durable stays so, as after a kill.
+/// Ends the process without waiting for anything: durable data stay, as after a kill.
 fn stop_at_once(why: &str) -> ! {
     tracing::warn!("stopping at once: {why}");
     std::process::exit(1)

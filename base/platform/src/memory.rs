@@ -1,4 +1,4 @@
-//! Memory: what this process occupies, and how much there is for it. Knows nothing of thresholds.
+//! Memory that this process occupies, and how much there is for it. Knows nothing of thresholds.
 
 use std::io;
 use std::path::{Path, PathBuf};

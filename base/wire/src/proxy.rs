@@ -69,7 +69,7 @@ pub fn needed(bytes: &[u8]) -> Result<usize, ProxyError> {
     if bytes.ends_with(b"\r\n") {
         return Ok(0);
     }
-    // Byte for byte: what follows the line is the client's.
+    // Byte for byte: the bytes after the line are the client's.
     if bytes.len() >= LINE_BYTES_MAX { Err(ProxyError::TooLong) } else { Ok(1) }
 }
 

@@ -10,7 +10,7 @@ thread_local! {
     static ACTOR: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
 }
 
-/// Does something in a user's name: what it changes through [`crate::Broker`] on this thread is told of as the user's doing.
+/// Does something in a user's name: events name the user for its changes through [`crate::Broker`] on this thread.
 pub fn on_behalf_of<T>(user: &str, work: impl FnOnce() -> T) -> T {
     let _guard = Guard(ACTOR.with_borrow_mut(|actor| actor.replace(user.into())));
     work()

@@ -42,7 +42,7 @@ struct Work {
     timers: BinaryHeap<Reverse<Timer>>,
     /// Queues that are looked at after the same time each, so the first is due first, whatever becomes of the wall clock.
     resting: VecDeque<(Monotonic, Weak<Queue>)>,
-    /// The node stops: what is due from now on is due in its next life.
+    /// The node stops: work that is due from now on is due in its next life.
     timers_stopped: bool,
     sequence: u64,
     /// The latest work was a job: due work comes before the next job.

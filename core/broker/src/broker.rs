@@ -1,4 +1,4 @@
-//! The broker: what opens, recovers, holds and closes everything below.
+//! The broker: it opens, recovers, holds and closes everything below.
 
 mod connecting;
 mod connection_news;
@@ -89,7 +89,7 @@ impl Broker {
         self.0.cluster.as_ref()
     }
 
-    /// Memory, disk space and failed storage: what is on, and the thresholds.
+    /// Memory, disk space and failed storage: the raised alarms, and the thresholds.
     pub fn alarms(&self) -> &Alarms {
         &self.0.services.alarms
     }
@@ -108,7 +108,7 @@ impl Broker {
         self.0.cluster_name.read().clone()
     }
 
-    /// From now on clients are shown this name. It is not recorded: whoever keeps global parameters does that.
+    /// From now on clients are shown this name. It is not recorded: the caller keeps global parameters.
     pub fn show_cluster_name(&self, name: &str) {
         *self.0.cluster_name.write() = name.into();
     }
@@ -305,7 +305,7 @@ impl Broker {
         })
     }
 
-    /// Answered when this node has all that the cluster had committed when it asked: what was not found may be there now. `None` on a node
+    /// Answered when this node has all that the cluster had committed when it asked: a missing object may be there now. `None` on a node
     /// alone, and while nobody leads.
     #[must_use]
     pub fn catch_up(&self) -> Option<Call<()>> {

@@ -361,7 +361,7 @@ fn asked(services: &Services, position: u64, mut answers: Vec<Call<()>>, mut bod
         let turn = if bodies == Moved::Worked { Turn::Worked } else { Turn::Later(ANSWER_LOOK_INTERVAL) };
         return (Phase::Asked { position, answers, bodies }, turn);
     }
-    // In this order: what is not needed now is told by records that are appended by now.
+    // In this order: records that are appended by now tell the positions that are not needed now.
     let needing = queues_needing(services, position);
     let (departing, staying): (Vec<_>, Vec<_>) =
         needing.into_iter().partition(|queue| queue.condition() == Condition::Deleted);

@@ -323,7 +323,7 @@ impl Connections {
 
     /// See [`crate::Broker::send_clients_away`].
     pub(crate) fn send_away(&self, reason: Option<CloseReason>) {
-        // First: who is admitted from now on sees it, who was admitted before is among those that are closed.
+        // First: a connection that is admitted from now on sees it, an earlier one is among those that are closed.
         self.sent_away.write().clone_from(&reason);
         reason.into_iter().for_each(|reason| self.close_where(&reason, |_| true));
     }

@@ -1,4 +1,4 @@
-//! A broker without threads: what its threads would do is done step by step, in an order that the caller decides. The same
+//! A broker without threads: the work of its threads is done step by step, in an order that the caller decides. The same
 //! seed gives the same history. Knows nothing of who drives it, or why.
 
 use std::sync::{Arc, Weak};

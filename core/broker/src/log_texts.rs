@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// A text on one line: whoever chooses a name chooses no line of the log.
+/// A text on one line: a name cannot add a line to the log.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     if text.contains(char::is_control) {
         return text

@@ -95,7 +95,7 @@ pub struct LoginSource {
 pub enum LoginRecording {
     /// From now on.
     On,
-    /// Not any more; what was recorded stays until it is set back.
+    /// Not any more; the records stay until they are set back.
     Off,
 }
 

@@ -1,5 +1,5 @@
-//! Keeps a flood of publishes from outrunning consumers that are at work: what is published and at once moved to disk and
-//! back costs several times what a direct handover costs, and starves the very consumers that could take it.
+//! Keeps a flood of publishes from outrunning consumers that are at work. Moving published messages to disk at once and
+//! back costs several times as much as a direct handover, and starves the very consumers that could take it.
 //!
 //! Only a queue whose backlog has grown out of memory and that has consumers at full speed ([`FAST_MIN`]) is looked at. Publishers
 //! may then bring an eighth less than these take, so the backlog shrinks until it fits into memory; beyond that they wait, until
@@ -102,7 +102,7 @@ impl Pacing {
     }
 
     /// Messages that publishers may bring in a window in which so many were delivered. Deliveries come in bursts, when a
-    /// connection has room again: what counts is a window of late, if that is more.
+    /// connection has room again: a window of late counts, if that is more.
     fn allowance(&self, flow: &Flow, delivered: u64) -> u64 {
         if self.recent < FAST_MIN * WINDOWS_RECENT {
             return u64::MAX;

@@ -180,7 +180,7 @@ impl Services {
             write(out);
             bytes += out.len() - before;
         };
-        // After a failure the position is never durable: whoever waits for it is never confirmed.
+        // After a failure the position is never durable: a publisher that waits for it is never confirmed.
         let end = match kind {
             // A client that acks is not told when that is durable.
             RecordKind::Settle | RecordKind::Returned => {
@@ -265,11 +265,11 @@ impl Services {
         self.background.abandon();
     }
 
-    /// Bytes that will be written, about: what log and segments have to write, and what queues have to take. That is looked at only where
+    /// Bytes that will be written, about: bytes for log and segments, and messages that queues have to take. That is looked at only where
     /// little room is left: there may be very many queues.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         let is_near_full = self.alarms.waiting_bytes_max() < u64::MAX;
-        // In this order: what is taken meanwhile counts twice rather than not at all.
+        // In this order: messages that are taken meanwhile count twice rather than not at all.
         let inboxes = if is_near_full { self.by_id.sum(|queue| queue.waiting_bytes()) } else { 0 };
         inboxes + self.log.pending_bytes() + self.segments.queued_bytes()
     }
@@ -337,7 +337,7 @@ impl Services {
     /// Forgets a deleted queue. Its data on disk go with [`Services::take_unregistered`], when its deletion is durable:
     /// a crash before that brings the queue back.
     pub(crate) fn unregister(&self, queue: &Arc<Queue>) {
-        // In this order: whoever looks for queues first there and then here finds it.
+        // In this order: a thread that looks for queues first there and then here finds it.
         self.departing.lock().insert(queue.id, queue.clone());
         self.by_id.remove(queue.id);
         self.unregistered.lock().push(queue.clone());
@@ -349,7 +349,7 @@ impl Services {
         std::mem::take(&mut *self.unregistered.lock())
     }
 
-    /// The deletion of a queue is durable: what it had on disk goes.
+    /// The deletion of a queue is durable: its data on disk go.
     pub(crate) fn departed(&self, queue: Arc<Queue>) {
         queue.forget_log();
         self.departing.lock().remove(&queue.id);
@@ -380,7 +380,7 @@ impl Services {
     }
 
     /// Deletes a segment once everything logged so far is durable: after a crash before that, the queue still needs it. Never
-    /// after the log has failed: what settled the messages in it is not logged.
+    /// after the log has failed: settlements of the messages in it are not logged.
     /// It takes no further block from now on.
     pub(crate) fn delete_segment_when_durable(&self, queue: QueueId, segment: u64) {
         self.segments.submit_seal(queue.0, segment);
@@ -426,7 +426,7 @@ impl Services {
         self.background.submit(Job::Gone(queue, why, reply));
     }
 
-    /// All queues that exist, in the order of their ids: what is done with them is the same every time.
+    /// All queues that exist, in the order of their ids, so that work on them is the same every time.
     pub(crate) fn all_queues(&self) -> Vec<Arc<Queue>> {
         self.by_id.all()
     }

@@ -40,7 +40,7 @@ pub struct LinkInfo {
     pub delivery_count: u32,
     /// Messages that may still come or go.
     pub credit: u32,
-    /// `settled`, `unsettled` or `mixed`: what the sender of the messages does.
+    /// The settle mode of the sender: `settled`, `unsettled` or `mixed`.
     pub settle_mode: &'static str,
     /// Messages of the client that are not confirmed.
     pub unconfirmed_messages: usize,

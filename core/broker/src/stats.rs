@@ -264,7 +264,7 @@ impl PublishCounters {
         raise(if stray == Stray::Returned { &self.returned } else { &self.dropped }, 1);
     }
 
-    /// The counters now; what else a channel does is 0.
+    /// The counters now; the others of a channel are 0.
     #[must_use]
     pub fn now(&self) -> TrafficTotals {
         let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

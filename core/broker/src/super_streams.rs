@@ -1,6 +1,6 @@
 //! Super streams: a direct exchange with `x-super-stream`, and streams bound to it in an order (`x-stream-partition-order`).
 //!
-//! Nothing else tells that they are one: whoever binds a stream to such an exchange adds a partition.
+//! Nothing else tells that they are one: a binding of a stream to such an exchange adds a partition.
 
 use std::collections::HashSet;
 

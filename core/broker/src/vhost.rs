@@ -38,7 +38,7 @@ pub struct Vhost {
     place: Arc<Place>,
     exchanges: Named<Exchange<QueueRef>>,
     queues: RwLock<NameTable<Queue>>,
-    /// Grows with every change of exchanges, queues or bindings: what sessions remember is valid while it stands.
+    /// Grows with every change of exchanges, queues or bindings: the memory of sessions is valid while it stands.
     generation: AtomicU64,
     /// Exchange-to-exchange bindings in the vhost.
     exchange_bindings: AtomicUsize,

@@ -1,4 +1,4 @@
-//! Messages of MQTT: what is kept of them beside topic and payload, and how they become messages of AMQP 0-9-1 and back.
+//! Messages of MQTT: their properties beside topic and payload, and how they become messages of AMQP 0-9-1 and back.
 //!
 //! ```text
 //!  flags u8 | sender u64 | received u64 | topic length u16, topic | properties of MQTT 5 as received

@@ -1,6 +1,6 @@
 //! Messages in streams: sections of AMQP 1.0, whoever published them, and the way to consumers of AMQP 0-9-1 and of AMQP 1.0.
 //!
-//! Messages of a publisher are mostly alike but for their bodies: what stands before the body is converted once, each way.
+//! Messages of a publisher are mostly alike but for their bodies: the part before the body is converted once, each way.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Definitions: what RabbitMQ exports and imports (B171), as typed lists. Knows no JSON.
+//! Definitions, as RabbitMQ exports and imports them (B171), as typed lists. Knows no JSON.
 //!
 //! Entries are the commands that make them, so an import is the lists one after the other. It merges: nothing is
 //! deleted, and exchanges and queues that exist stay as they are.

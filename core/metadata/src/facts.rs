@@ -1,4 +1,4 @@
-//! Durable facts: what the log and snapshots hold.
+//! Durable facts, as the log and snapshots hold them.
 //!
 //! The log records what happened, not what was asked. Commands depend on things that are never logged: a durable
 //! auto-delete exchange lives on because of a transient queue's binding, an `if-unused` deletion is refused because

@@ -32,7 +32,7 @@ record! {
         pub leader: u16,
         /// Grows whenever somebody begins to lead.
         pub epoch: u32,
-        /// Grows with every change: what was asked for before it is passed over.
+        /// Grows with every change: earlier requests are passed over.
         pub version: u64,
         /// The nodes that have a copy, or are to get one.
         pub members: Vec<u16>,

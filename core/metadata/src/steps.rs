@@ -33,7 +33,7 @@ record! {
         pub data_id: [u8; 16],
     }
 
-    /// A node starts: what its earlier lives own goes.
+    /// A node starts: the objects of its earlier lives go.
     pub struct BeginLife {
         /// Its number.
         pub node: u16,

@@ -1,5 +1,5 @@
 //! One vhost: its tables, and the steps in which they change. A step keeps the tables consistent with each other and
-//! has no consequences; what follows from it (auto-delete, refusals) is decided in `apply`.
+//! has no consequences; `apply` decides those (auto-delete, refusals).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Arguments of queues: what they mean and when they are refused (B68, B72, B73, B76).
+//! Arguments of queues: their meaning, and their refusals (B68, B72, B73, B76).
 
 use message::{MessageView, Table, Value};
 
@@ -95,7 +95,7 @@ pub struct QueueConfig {
     pub dead_letters: bool,
     /// Bytes of message data kept in memory before blocks go to disk.
     pub memory_bytes_max: usize,
-    /// `x-message-deduplication`: what repeats a message that is in the queue is dropped.
+    /// `x-message-deduplication`: a repetition of a message that is in the queue is dropped.
     pub deduplicates: bool,
     /// All messages survive a restart, whatever their delivery mode.
     pub keeps_all: bool,

@@ -127,8 +127,8 @@ impl AsRef<[u8]> for BlockBytes {
     }
 }
 
-/// Bodies from so many bytes on are handed to who sends them as a [`LargeBody`], where that is possible: what a count costs is nothing beside
-/// what a copy does. Fewer in this crate's own tests, whose random histories have some of them.
+/// Bodies from so many bytes on are handed to the sending session as a [`LargeBody`], where that is possible: the cost of a count is nothing
+/// beside that of a copy. Fewer in this crate's own tests, whose random histories have some of them.
 pub const LARGE_BODY_BYTES: usize = if cfg!(test) { 64 << 10 } else { 256 << 10 };
 
 /// A body that who sends it need not copy: its bytes stay in memory as long as somebody has this, whatever its queue does meanwhile.

@@ -66,7 +66,7 @@ pub trait Effects {
         })
     }
 
-    /// The next record refers to this body: what is appended from now on is durable only after the body is.
+    /// The next record refers to this body: later records are durable only after the body is.
     fn log_body(&mut self, held: &HeldBody);
 
     /// A message leaves the queue dead. A `removal` is logged only when the driver gives it back with

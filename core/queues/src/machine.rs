@@ -83,7 +83,7 @@ pub trait Machine {
         fx: &mut impl Effects,
     ) -> PublishOutcome;
 
-    /// As [`Self::publish`], of one message whose body is `body`: what `head` has of one does not count.
+    /// As [`Self::publish`], of one message whose body is `body`: the body in `head` does not count.
     fn publish_whole(
         &mut self,
         head: &IncomingMessage<'_>,

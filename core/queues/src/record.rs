@@ -46,7 +46,7 @@ pub enum RecordKind {
     /// Messages came back: repeated (sequence u64, how often u32, of those as failed u32, due time u64, 0 for at once). The last record of
     /// a message holds. Only of quorum queues.
     Returned = 9,
-    /// As [`RecordKind::Enqueue`], in fewer bytes: what messages that follow each other have in common stands once.
+    /// As [`RecordKind::Enqueue`], in fewer bytes: the common part of messages that follow each other stands once.
     EnqueueAlike = 8,
 }
 

@@ -1,4 +1,4 @@
-//! An exchange as routing sees it: what it is, its alternate exchange, and the pointer to its current table.
+//! An exchange as routing sees it: its type, its alternate exchange, and the pointer to its current table.
 //!
 //! Refuses to know permissions, policies and who may declare or delete it; those belong to metadata and broker.
 
@@ -80,7 +80,7 @@ impl Passed {
 
 /// An exchange. Two are equal if their ids are.
 ///
-/// Exchange-to-exchange bindings hold the destination alive, and cycles of them hold each other alive: whoever deletes
+/// Exchange-to-exchange bindings hold the destination alive, and cycles of them hold each other alive: a caller that deletes
 /// an exchange removes the bindings from and to it, or calls [`Exchange::clear`].
 pub struct Exchange<Q: QueueHandle> {
     /// Unique for ever, never reused.

@@ -92,7 +92,7 @@ pub enum Came {
 pub enum Before {
     /// Nothing.
     Nothing,
-    /// It holds the message back so long, milliseconds; what follows happens then, with the bindings of that time.
+    /// It holds the message back so long, milliseconds; the next steps happen then, with the bindings of that time.
     Waits(u64),
     /// Its gate does not let the message pass: it has matched nothing.
     Drops,

@@ -88,7 +88,7 @@ impl<Q: RoutedQueue> Default for Scratch<Q> {
 pub type Alternates<'a, Q> = dyn Fn(&[u8]) -> Option<Arc<Exchange<Q>>> + 'a;
 
 /// Replaces the contents of `out` by the queues that a message published to `start` goes to, each once, in no
-/// particular order. Empty means unroutable: what an alternate exchange takes counts as routed (B93).
+/// particular order. Empty means unroutable: a message that an alternate exchange takes counts as routed (B93).
 pub fn route<Q: RoutedQueue>(
     start: &Exchange<Q>,
     message: &Message<'_>,

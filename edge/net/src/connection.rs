@@ -97,7 +97,7 @@ struct Connection<S, P> {
     is_put_off: bool,
     /// Output has waited for more of it.
     gathered: bool,
-    /// Our side is ended; what the client still sends is read and dropped.
+    /// Our side is ended; further bytes of the client are read and dropped.
     ended: bool,
 }
 
@@ -191,7 +191,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<S, P> {
     }
 
     /// Ticks the session when it is due and arms the timer for the next time; only an earlier time arms it anew. A tick that
-    /// comes late is put off once: what has come in while the process stood is read first, or clients that were alive all along
+    /// comes late is put off once: bytes that have come in while the process stood are read first, or clients that were alive all along
     /// would be closed as silent.
     fn poll_timer(&mut self, cx: &mut Context<'_>) {
         loop {
@@ -231,7 +231,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<S, P> {
         self.output.is_empty() && self.outbox.pending_bytes() == 0
     }
 
-    /// A socket that has taken all that it was offered says nothing when it takes more: whoever has more and is about to wait takes another turn.
+    /// A socket that has taken all that it was offered says nothing when it takes more: a task that has more and is about to wait takes another
+    /// turn.
     fn write_on(&self, cx: &mut Context<'_>, wrote: Poll<()>) {
         if wrote.is_ready() && !self.output_is_empty() {
             turns::again(cx);

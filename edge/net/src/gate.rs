@@ -29,7 +29,7 @@ impl Gate {
         (Gate(orders), received)
     }
 
-    /// Closes the listening socket: whoever connects is refused by the kernel. Again does nothing. Waits until it is done; never on
+    /// Closes the listening socket: the kernel refuses connections. Again does nothing. Waits until it is done; never on
     /// a thread of the runtime.
     ///
     /// # Errors

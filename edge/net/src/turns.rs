@@ -32,7 +32,7 @@ pub(crate) fn is_crowded() -> bool {
     (0..REMEMBERED).filter(is_first).count() >= CROWD
 }
 
-/// The runtime is to call this on each of its threads before it sleeps: who is served next has the thread to itself.
+/// The runtime is to call this on each of its threads before it sleeps: the next connection has the thread to itself.
 pub fn thread_sleeps() {
     LATEST.set(([0; REMEMBERED], 0));
 }

@@ -1,5 +1,5 @@
-//! WebSocket under a protocol of bytes: what a client sends in binary messages is what the session reads, and what the session writes
-//! goes out in binary messages. The library answers pings and checks frames.
+//! WebSocket under a protocol of bytes: the session reads the bytes of a client's binary messages, and the bytes that it writes
+//! go out in binary messages. The library answers pings and checks frames.
 //!
 //! Refuses to know which protocol the bytes are of; a name in the handshake is all that is asked of it.
 
@@ -165,7 +165,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocket<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocket<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.messages.get_mut().lift();
-        // One message at a time: what the socket does not take bounds what is kept.
+        // One message at a time: bytes that the socket does not take bound the bytes that are kept.
         ready!(self.as_mut().poll_flush(cx))?;
         let part = &bytes[..bytes.len().min(WRITE_BYTES_MAX)];
         let message = Message::Binary(Bytes::copy_from_slice(part));

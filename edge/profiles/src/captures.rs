@@ -1,4 +1,4 @@
-//! Profiles that were kept because something was slow or large while a history was kept: what to look at afterwards. Knows
+//! Profiles that were kept because something was slow or large while a history was kept, for a look afterwards. Knows
 //! nothing of how samples are taken.
 
 use std::collections::VecDeque;
@@ -41,7 +41,7 @@ const WATCHED: [Stage; 4] = [Stage::Enqueue, Stage::Ack, Stage::Fsync, Stage::Co
 pub struct Capture {
     /// Number, from 1; larger is newer.
     pub number: u64,
-    /// When, milliseconds since the epoch: what it shows was before that.
+    /// When, milliseconds since the epoch: its samples are from before that.
     pub at_ms: u64,
     /// Why, for people.
     pub reason: String,

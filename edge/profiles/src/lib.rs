@@ -1,4 +1,4 @@
-//! Profiles of the running broker: who is asked for one, how samples become names, labels, pictures and files.
+//! Profiles of the running broker: how one is requested, how samples become names, labels, pictures and files.
 //!
 //! ```text
 //!  SIGPROF ─► platform::profile ring ─► recorder (one thread while somebody wants samples)

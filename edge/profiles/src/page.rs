@@ -1,4 +1,4 @@
-//! Profiles over HTTP: what stands behind each path, as bytes with their type. Refuses to know HTTP itself and who may ask; whoever
+//! Profiles over HTTP: the page of each path, as bytes with their type. Refuses to know HTTP itself and rights; a caller that
 //! serves these pages lets administrators in only, and calls on a thread that may block.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! A profile with names: what everybody above the recorder works with. Refuses to know addresses.
+//! A profile with names. Everything above the recorder works with it. Refuses to know addresses.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -268,7 +268,7 @@ struct Found<'a> {
 /// Innermost functions that only watch allocations.
 const WATCHERS: [&str; 3] = ["platform::profile::", "WatchedAllocator", "__rust_"];
 
-/// Our crates that do work on threads; what starts the threads is not among them.
+/// Our crates that do work on threads; crates that start the threads are not among them.
 const CRATES: [&str; 12] = [
     "broker",
     "commitlog",
@@ -289,7 +289,7 @@ fn is_own(name: &str) -> bool {
     path.split_once("::").is_some_and(|(krate, _)| CRATES.contains(&krate))
 }
 
-/// A profile is put together and shown while nobody else does: what that takes does not grow with those who ask.
+/// A profile is put together and shown one at a time: the memory for that does not grow with the number of callers.
 static MAKING: ReentrantMutex<()> = ReentrantMutex::new(());
 
 /// Waits for the turn to put a profile together, or to show it.

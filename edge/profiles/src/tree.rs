@@ -1,4 +1,4 @@
-//! A profile as a tree of calls: what flame graphs draw. Knows nothing of pictures.
+//! A profile as a tree of calls. Flame graphs draw it. Knows nothing of pictures.
 
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@
 //! time: it may hold so much beyond as lets it finish what it has begun. So something always gets finished, however much is hoarded, and no
 //! waiting connection has to be given up.
 //!
-//! Refuses to know: what is held, and what becomes of a connection that may hold no more.
+//! Refuses to know: the content of the bytes, and the fate of a connection that may hold no more.
 
 use std::fmt;
 use std::sync::Arc;

@@ -124,7 +124,7 @@ fn give(session: &mut Session, bytes: &[u8]) {
     }
 }
 
-/// Gives bytes; what is awaited from the broker is waited for, but not for ever: a frame may wait for what never comes.
+/// Gives bytes; answers of the broker are waited for, but not for ever: a frame may wait for an event that never comes.
 fn drive(session: &mut impl crate::Session, bytes: &[u8]) {
     const TURNS_MAX: usize = 100_000;
     let mut left = bytes;

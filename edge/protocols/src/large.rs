@@ -1,5 +1,5 @@
 //! Deliveries of large messages: each is a copy that waits for its consumer's socket, and a thousand slow consumers must not hold
-//! a thousand of them. They share one [`Budget`] of the node; who does not get room is paused like one whose output is full.
+//! a thousand of them. They share one [`Budget`] of the node; a connection that gets no room is paused like one whose output is full.
 //!
 //! Refuses to know queues, and how deliveries are written.
 //!

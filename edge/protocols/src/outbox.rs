@@ -64,7 +64,7 @@ pub struct Outbox<S> {
 #[derive(Debug)]
 pub struct Output<S> {
     bytes: Vec<u8>,
-    /// Ascending by their places; mostly none, and never many: what they count keeps further ones from being put in.
+    /// Ascending by their places; mostly none, and never many: their bytes keep further ones from being put in.
     late: Vec<Late>,
     /// The late bytes that are left of all of them.
     late_bytes: usize,

@@ -23,7 +23,7 @@ const CONNECTION_TIMEOUT_MS: u64 = 30_000;
 /// As whom a connection within this process is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Login {
-    /// As this node itself: whoever set the parameter was allowed to open the vhost.
+    /// As this node itself: the user who set the parameter was allowed to open the vhost.
     Internal,
     /// By user and password, as a client.
     ByPassword,

@@ -206,7 +206,7 @@ pub enum Property {
 pub enum AckMode {
     /// When the destination has confirmed: nothing is lost, something may come twice.
     OnConfirm,
-    /// When the message is written to the destination: what is on its way at a failure may be lost.
+    /// When the message is written to the destination: a message on its way at a failure may be lost.
     OnPublish,
     /// When the source has sent it.
     NoAck,

@@ -1,4 +1,4 @@
-//! One connection to a broker as bytes: what was read and not understood yet, what is to be written. Heartbeats.
+//! One connection to a broker as bytes: bytes that were read and not understood yet, bytes to write. Heartbeats.
 //!
 //! Refuses to know methods and performatives. Both sides are bounded: nobody reads while [`Link::is_crowded`], and a frame has at most the negotiated size.
 

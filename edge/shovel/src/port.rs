@@ -101,7 +101,7 @@ impl Port {
         Ok(false)
     }
 
-    /// Reads frames; what they say of publishes goes to `each`.
+    /// Reads frames; their news of publishes go to `each`.
     ///
     /// # Errors
     /// As [`Self::take`]; a message comes back because the queue is gone.

@@ -1,6 +1,6 @@
 //! All shovels of the node: follows runtime parameters, starts and stops workers, tells how they are.
 //!
-//! Refuses to know how a parameter is written: whoever starts it hands in what reads one.
+//! Refuses to know how a parameter is written: its caller hands in the reader.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -164,7 +164,7 @@ impl Shovels {
         Ok(())
     }
 
-    /// Ends all shovels in order, for the end of the node: what is confirmed is acked. Nothing starts any more.
+    /// Ends all shovels in order, for the end of the node: confirmed messages are acked. Nothing starts any more.
     pub async fn stop(&self) {
         let ending = {
             let mut running = self.0.running.lock();

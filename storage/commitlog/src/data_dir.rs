@@ -50,7 +50,7 @@ impl DataDir {
             return Err(DataDirError::AlreadyRunning { dir: dir.to_owned(), pid: owner(disk, &path) });
         };
         locked.truncate(0).map_err(IoFailure::of("truncate", &path))?;
-        // As long for every process: what a node does where room is short must not depend on its number.
+        // As long for every process: a node's behaviour where room is short must not depend on its number.
         let line = format!("{pid:<10}\n");
         let written = locked.write_all_at(0, &[line.as_bytes()]).map_err(IoFailure::of("write", &path));
         // On a full disk the start is what makes room.

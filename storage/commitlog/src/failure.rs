@@ -18,14 +18,14 @@ pub struct IoFailure {
 
 impl IoFailure {
     /// Whether there was no room for what was to be written: once there is, the same may be tried again. Never true of a sync,
-    /// whatever the reason: what it left unwritten is unknown (see `DiskFile::sync_data`).
+    /// whatever the reason: its unwritten bytes are unknown (see `DiskFile::sync_data`).
     #[must_use]
     pub fn is_out_of_room(&self) -> bool {
         let kind = self.source.kind();
         !self.is_failed_sync() && matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 
-    /// Whether a sync failed: what was written since the one before may be lost, and a later sync does not tell.
+    /// Whether a sync failed: bytes written since the one before may be lost, and a later sync does not tell.
     #[must_use]
     pub fn is_failed_sync(&self) -> bool {
         self.action == "sync"

@@ -1,7 +1,7 @@
 //! Append-only log with group commit, per-stream segment files and snapshot files, with recovery of each.
 //!
 //! Does not know what a message, a queue or a confirm is: a record is a stream number, a kind and bytes; a block is bytes. It
-//! refuses to guess: what it cannot prove to be an unfinished write is reported as damage, with file and offset, and left
+//! refuses to guess: bytes that it cannot prove to be an unfinished write are reported as damage, with file and offset, and left
 //! alone. Formats are drawn in `docs/formats/`. Principal types: [`Log`], [`Segments`] with [`SegmentIo`] before it,
 //! [`write_snapshot`] and [`read_latest_snapshot`], [`DataDir`].
 

@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Position(pub u64);
 
 impl Position {
-    /// Never durable: what [`crate::Log::append`] returns when the log has failed or is closed.
+    /// Never durable: the position that [`crate::Log::append`] returns when the log has failed or is closed.
     pub const NEVER: Self = Self(u64::MAX);
 
     /// The position `bytes` later.

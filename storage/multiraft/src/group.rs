@@ -404,7 +404,7 @@ impl<K: Kernel> Group<K> {
     }
 
     /// Writes the machine's state, which has applied exactly what [`Self::run`] has handed out. Once it is durable, entries up to there
-    /// are forgotten: who still needs them gets a state.
+    /// are forgotten: a replica that still needs them gets a state.
     pub fn checkpoint(&mut self, state: &Bytes, log: &dyn EntryLog) {
         let begin = self.write_state(CHECKPOINT, self.applied, state, log);
         self.checkpoints.push_back((self.end, begin, self.applied.0));
@@ -581,7 +581,7 @@ impl<K: Kernel> Group<K> {
         if head.kind == EntryKind::Empty {
             return Some(Bytes::new());
         }
-        // They come in the order of their arrival; what is passed over was refused or has been replaced.
+        // They come in the order of their arrival; a skipped one was refused or has been replaced.
         while let Some((index, term, body)) = self.arriving.pop_front() {
             if (index, term) == (head.index, head.term) {
                 return Some(body);

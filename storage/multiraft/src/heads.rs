@@ -7,7 +7,7 @@ use crate::kernel::{EntryKind, Head};
 /// The heads of consecutive entries. A million entries of one term cost as much as one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heads {
-    /// Index and term of the entry before the first: what a checkpoint or an installed state stands for.
+    /// Index and term of the entry before the first, which a checkpoint or an installed state stands for.
     before: (u64, u64),
     last: u64,
     /// Where a term begins, and the term. Ascending.

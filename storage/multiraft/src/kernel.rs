@@ -98,7 +98,7 @@ pub struct Message {
     pub transfer: bool,
     /// Append: the entries.
     pub heads: Vec<Head>,
-    /// Install: what the state stands for.
+    /// Install: the entries that the state stands for.
     pub installed: Option<Box<Installed>>,
 }
 

@@ -1,7 +1,7 @@
 //! Many Raft groups on one log: replicas that agree on a list of entries.
 //!
-//! A [`Group`] is one replica. It takes messages, ticks and durable positions, and returns [`Effects`]: what to send and what to apply.
-//! A [`Recovery`] makes one from its records. Entries are opaque bytes. Knows no messages of clients, queues, sockets, threads or
+//! A [`Group`] is one replica. It takes messages, ticks and durable positions, and returns [`Effects`]: messages to send and entries to
+//! apply. A [`Recovery`] makes one from its records. Entries are opaque bytes. Knows no messages of clients, queues, sockets, threads or
 //! clocks. Consensus itself is a [`Kernel`], which sees heads of entries only; [`RaftRs`] is the one there is. Records are drawn in
 //! `docs/formats/groups.md`.
 //!

@@ -71,7 +71,7 @@ impl OpenChunk {
         entry.encode(self.out());
     }
 
-    /// Closes it: what remains is empty. `trailer` has changes of the tracking table.
+    /// Closes it: an empty one remains. `trailer` has changes of the tracking table.
     pub(crate) fn close(&mut self, chunk_id: u64, epoch: u64, timestamp: i64, trailer: &[u8]) -> ClosedChunk {
         if self.bytes.is_empty() {
             self.bytes.extend_from_slice(&[0; CHUNK_HEADER_BYTES]);

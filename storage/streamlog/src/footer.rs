@@ -1,4 +1,4 @@
-//! Footers: what closes a file, so that nobody has to walk it.
+//! Footers: they close a file, so that nobody has to walk it.
 //!
 //! ```text
 //!  sparse index | tracking table | first u64 | next u64 | first time i64 | highest time i64 | epoch u64 | chunks end u64

@@ -1,4 +1,4 @@
-//! One stream: what appenders fill, what readers see, and who waits for more.
+//! One stream: appenders fill it, readers read it and wait for more.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub trait StreamListener: Send + Sync {
     /// Everything before this offset is as durable as the node promises, and readers see it.
     fn committed(&self, next_offset: u64);
 
-    /// Nothing more is written: what is not committed never will be.
+    /// Nothing more is written: uncommitted entries stay so.
     fn failed(&self, error: &StreamError);
 }
 

@@ -351,7 +351,7 @@ impl StreamLogs {
         self.node.tails.used()
     }
 
-    /// The clean end: what was appended is written, files are closed, threads end.
+    /// The clean end: appended entries are written, files are closed, threads end.
     pub fn close(&self) {
         self.node.is_closed.store(true, Ordering::Release);
         self.node.work.notify_all();

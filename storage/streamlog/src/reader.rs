@@ -1,4 +1,4 @@
-//! Readers: a position, and a piece of the file that was read ahead. They wait for nobody: what is not here is asked for, and a waker told.
+//! Readers: a position, and a piece of the file that was read ahead. They wait for nobody: a missing piece is asked for, and a waker told.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -124,8 +124,8 @@ impl Reader {
         self.ahead = None;
     }
 
-    /// The next chunk with records. The first one may begin before the offset that was asked for: whoever wants no earlier record passes
-    /// over them. Pending: `waker` is woken when it is worth asking again.
+    /// The next chunk with records. The first one may begin before the offset that was asked for: a caller that wants no earlier record
+    /// passes over them. Pending: `waker` is woken when it is worth asking again.
     ///
     /// # Errors
     /// [`StreamError::Deleted`]; a file cannot be read or is damaged. Asked again it says the same.

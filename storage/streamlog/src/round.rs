@@ -250,7 +250,7 @@ impl StreamLog {
         Ok(())
     }
 
-    /// A clean end: what was appended is written, and the newest file closed.
+    /// A clean end: appended entries are written, and the newest file closed.
     pub(crate) fn finish(&self) -> Result<(), StreamError> {
         self.round()?;
         self.close_file(&mut self.writing.lock())

@@ -60,7 +60,7 @@ impl Tracking {
         self.dropped += put(&mut self.offsets, OFFSETS_MAX, name, value, self.changes);
     }
 
-    /// The whole table, as [`Self::apply`] takes it; what was used longest ago comes first.
+    /// The whole table, as [`Self::apply`] takes it; the reference that was used longest ago comes first.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut all: Vec<(u64, u8, &[u8], u64)> = Vec::new();
         all.extend(self.sequences.iter().map(|(name, kept)| (kept.used, SEQUENCE, &**name, kept.value)));

@@ -74,7 +74,7 @@ impl World {
 }
 
 impl History {
-    /// Nothing is there, and one start after the other changes something: what they leave behind does not grow.
+    /// Nothing is there, and one start after the other changes something: the files that they leave behind do not grow.
     pub(crate) fn check_files_stay_few(&mut self) -> Result<(), String> {
         let world = self.world.aside(self.seed_aside());
         let (mut early, mut late) = (Files::default(), Files::default());

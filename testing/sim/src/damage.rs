@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 enum Contents {
     /// It is out of service, and says so.
     Crashed,
-    /// It answers late: what it holds is not looked at.
+    /// It answers late: its content is not looked at.
     Late,
     /// These, with how often each is there.
     Holds(BTreeMap<(u64, Option<usize>), u64>),

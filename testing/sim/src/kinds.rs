@@ -26,7 +26,7 @@ pub(crate) struct Kind {
     pub(crate) exclusive: bool,
     pub(crate) single_active: bool,
     pub(crate) letters_to: Option<usize>,
-    /// Much comes to it at once, all of it persistent: what it holds lies together in the message log.
+    /// Much comes to it at once, all of it persistent: its messages lie together in the message log.
     pub(crate) bulk: bool,
 }
 

@@ -147,7 +147,7 @@ impl World {
         let sizes = match self.scale {
             Some(scale) => scale.sizes,
             None => FileSizes {
-                // Small files roll often; what lives may need more than one.
+                // Small files roll often; live records may need more than one.
                 log_file_bytes_max: 16 << 10,
                 segment_bytes_max: 16 << 10,
                 segment_free_bytes_max,

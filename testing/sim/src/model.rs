@@ -260,7 +260,7 @@ impl Model {
         }
     }
 
-    /// The deletion of a queue is durable: what was in it alone never comes back.
+    /// The deletion of a queue is durable: messages that were in it alone never come back.
     pub(crate) fn forget(&mut self, slot: usize) {
         let is_alone = self.kinds[slot].letters_to.is_none();
         for (key, copy) in &mut self.copies {
@@ -289,7 +289,7 @@ impl Model {
         }
     }
 
-    /// The process or the power is gone: what was not durable may be, or not.
+    /// The process or the power is gone: messages that were not durable may be there, or not.
     pub(crate) fn after_crash(&mut self) {
         for ((_, root), copy) in &mut self.copies {
             let was_settled = matches!(copy.fate, Fate::Settled { .. });
@@ -305,7 +305,7 @@ impl Model {
         self.prune();
     }
 
-    /// The broker was shut down in order: what was settled stays so, and what was there is.
+    /// The broker was shut down in order: settled messages stay so, and the others are there.
     pub(crate) fn after_stop(&mut self) {
         for ((_, root), copy) in &mut self.copies {
             let stays = copy.persistent && self.kinds[*root].durable;

@@ -10,7 +10,7 @@ use message::FromStream;
 use crate::life::Life;
 use crate::model::Seen;
 
-/// A look-up and a read, each of a piece that was too short at first: whoever still waits then is at the end.
+/// A look-up and a read, each of a piece that was too short at first: a reader that still waits then is at the end.
 const WAITS_MAX: u32 = 4;
 
 /// The messages of a chunk: offset and number.

@@ -231,7 +231,7 @@ pub(crate) const SUITES: &[Suite] = &[
         r#""$PYTHON" testing/mqtt/others/interoperability.py --warren "$WARREN_BIN" --cache "$CACHE" ${MQTT_TESTS:+--source "$MQTT_TESTS"}"#,
     )
     .needs(&["mqtt"]),
-    // It compiles. One run each: what stages cost is within what two runs differ by.
+    // It compiles. One run each: the cost of stages is within the difference of two runs.
     soak(
         "instructions",
         20,
@@ -239,7 +239,7 @@ pub(crate) const SUITES: &[Suite] = &[
            ROUNDS=1 STAGE_INSTRUCTIONS_MAX=60 testing/bench/hot_path.sh"#,
     )
     .needs(&["valgrind"]),
-    // It compiles a release. Needs lintian, rpm and skopeo, as root: what is missing is named.
+    // It compiles a release. Needs lintian, rpm and skopeo, as root: a missing tool is named.
     soak(
         "soak-streams-go",
         30,

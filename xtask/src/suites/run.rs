@@ -1,4 +1,4 @@
-//! A run: what is needed is brought, the lanes run, and nothing is left behind. Refuses to know what suites check.
+//! A run: the tools are brought, the lanes run, and nothing is left behind. Refuses to know what suites check.
 
 use std::collections::VecDeque;
 use std::fs;

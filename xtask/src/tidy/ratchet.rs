@@ -1,5 +1,5 @@
 //! Sizes: functions of at most 70 lines, files of at most 800, circles of imports of at most 8 files. Larger ones stand in
-//! `xtask/ratchet.txt` with its size, and those numbers may only go down.
+//! `xtask/ratchet.txt` with their size, and those numbers may only go down.
 //!
 //! ```text
 //! # kind  size  place

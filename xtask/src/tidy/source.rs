@@ -1,4 +1,4 @@
-//! Rules about the text of source files: what they open with, what they must not contain.
+//! Rules about the text of source files: their beginning, and forbidden words.
 
 use super::tree::File;
 use super::{Finding, Tree};

@@ -100,7 +100,7 @@ impl Socket {
         Ok(false)
     }
 
-    /// Ends the connection in both directions, so that the broker does not wait for an answer; what was not sent is gone.
+    /// Ends the connection in both directions, so that the broker does not wait for an answer; unsent bytes are gone.
     pub(crate) fn end(&mut self) {
         // It may be at its end already.
         let _ = self.stream.socket().shutdown(Shutdown::Both);

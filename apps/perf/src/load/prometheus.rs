@@ -1,7 +1,7 @@
 //! The figures of the last interval for Prometheus: an endpoint of a few lines of HTTP, and the names that PerfTest gives
 //! to its metrics.
 //!
-//! Refuses to measure. One request at a time is answered, on a thread that does nothing else; what is asked never waits for
+//! Refuses to measure. One request at a time is answered, on a thread that does nothing else; a request never waits for
 //! the run, nor the run for it.
 
 use super::options::{Metrics, Options};

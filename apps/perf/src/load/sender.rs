@@ -186,7 +186,7 @@ impl Sender {
         self.committing = false;
     }
 
-    /// Its connection is gone: what was not confirmed or committed will not be.
+    /// Its connection is gone: unconfirmed and uncommitted messages stay so.
     pub(crate) fn begin_anew(&mut self, figures: &Figures) {
         self.window = self.settings.window.map(Window::new);
         (self.tx_open, self.committing, self.progress_ns) = (0, false, 0);
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(sender.waits_ns(1000), 0);
     }
 
-    /// A thousand messages a second, held up for a tenth of one: what deliveries and confirms then tell, in milliseconds.
+    /// A thousand messages a second, held up for a tenth of one: the latencies of deliveries and confirms, in milliseconds.
     fn held_up(latency_from: LatencyFrom) -> [Vec<u64>; 2] {
         use crate::load::block::{Key, Shape};
         use crate::load::body::Bodies;

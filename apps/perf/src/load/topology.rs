@@ -54,7 +54,7 @@ enum Reading {
     List,
     /// One of a pattern or a file, in turn.
     Turns,
-    /// One of its own, with a name from the server: what PerfTest does when no queue is named.
+    /// One of its own, with a name from the server, as PerfTest does when no queue is named.
     Own { exclusive: bool },
 }
 

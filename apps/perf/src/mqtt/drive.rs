@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use super::member::{Member, Role, Shared};
 use crate::io::Poller;
 
-/// Clients of a thread that have connected and are not served yet, at most: what a listener's queue takes.
+/// Clients of a thread that have connected and are not served yet, at most as many as a listener's queue takes.
 const OPENING_MAX: usize = 200;
 const READ_BYTES: usize = 256 << 10;
 /// How long a thread waits before it looks whether the run is over.

@@ -12,7 +12,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Bytes per read: what a broker with many connections can afford.
+/// Bytes per read, as many as a broker with many connections can afford.
 const READ_BYTES_MAX: usize = 64 * 1024;
 /// Bytes that may wait for room in one socket before publishers are held back.
 const UNSENT_BYTES_MAX: usize = 1024 * 1024;
@@ -85,7 +85,7 @@ impl Server {
     /// Reads from everybody who is ready, then writes to everybody who got something.
     ///
     /// # Errors
-    /// Readiness itself fails; what a connection does wrong only ends that connection.
+    /// Readiness itself fails; a fault of a connection only ends that connection.
     pub(crate) fn turn(&mut self) -> Result<()> {
         let mut ready = std::mem::take(&mut self.ready);
         self.poller.wait(WAIT, &mut ready)?;

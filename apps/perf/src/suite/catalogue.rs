@@ -1,4 +1,4 @@
-//! The tests of the suite: what each is, and the arguments of `warren perf` that make it.
+//! The tests of the suite, each with a description and the arguments of `warren perf` that make it.
 //!
 //! The first 14 are those that the RabbitMQ team published with its 3.12 release, in their order. Names of all queues and
 //! exchanges begin with `warren-bench-`.
@@ -17,7 +17,7 @@ pub(crate) struct Bounds {
     pub(crate) backlog_bytes_max: u64,
     /// Most connections on one side.
     pub(crate) connections_max: u32,
-    /// Most connections altogether: what the limit on open files leaves.
+    /// Most connections altogether, as many as the limit on open files leaves.
     pub(crate) open_max: u32,
     /// The type of the queues; tests of streams keep their streams.
     pub(crate) queue_type: QueueType,
@@ -107,7 +107,7 @@ const fn alone(tests: &'static [Test]) -> Group {
     Group { tests, needs: Needs::Address }
 }
 
-/// Publishing as fast as confirms allow, durably: what most of the tests do.
+/// Publishing as fast as confirms allow, durably, as most of the tests do.
 macro_rules! durable {
     ($rest:literal) => {
         concat!("-e warren-bench -f persistent -c 3000 ", $rest)

@@ -1,4 +1,4 @@
-//! Two results side by side: what became better, what became worse.
+//! Two results side by side: better figures and worse figures.
 
 use super::results::{Measurement, Results};
 use anyhow::Result;

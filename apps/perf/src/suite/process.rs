@@ -1,4 +1,4 @@
-//! Processes of this machine: who listens on a port, what a broker has written, and running a command to its end.
+//! Processes of this machine: the listener on a port, the output of a broker, and running a command to its end.
 
 use crate::io::is_interrupted;
 use anyhow::{Context, Result, bail};

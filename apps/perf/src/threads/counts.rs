@@ -14,7 +14,7 @@ pub(crate) struct Counts {
     pub(crate) confirmed: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) consumed: AtomicU64,
-    /// Chunks, or dispositions: what the consumed messages were grouped by.
+    /// Groups of the consumed messages: chunks, or dispositions.
     pub(crate) groups: AtomicU64,
     /// Nanoseconds from publisher to consumer; of the first message of a group or a read.
     pub(crate) latency: Mutex<Histogram<u64>>,

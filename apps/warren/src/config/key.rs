@@ -1,4 +1,4 @@
-//! One configuration key: what the parser, the reference and the tests need to know of it.
+//! One configuration key, as the parser, the reference and the tests need it.
 //!
 //! Refuses to know which keys exist (that is [`super::keys`]) and where a value comes from.
 
@@ -105,7 +105,7 @@ pub enum Take {
     List {
         /// The form of one value, for the reference.
         shape: &'static str,
-        /// Called once before the first entry: what is configured replaces the default list.
+        /// Called once before the first entry: the configured list replaces the default list.
         clear: fn(&mut Options),
         /// Adds an entry from the word that stands for `$word` and the value; entries arrive in order of their words.
         add: fn(&mut Options, &str, &str) -> Result<(), String>,

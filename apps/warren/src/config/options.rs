@@ -157,7 +157,7 @@ impl FromStr for Listener {
     type Err = String;
 
     /// `5672`, `127.0.0.1:5672`, `::1:5672` (RabbitMQ's way of writing IPv6) or `[::1]:5672`. Host names are refused,
-    /// as in RabbitMQ: what they resolve to may change between two starts.
+    /// as in RabbitMQ: their addresses may change between two starts.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const SHAPE: &str = "expected a port (5672) or an IP address and a port (127.0.0.1:5672, [::1]:5672)";
         if let Ok(port) = text.parse::<u16>() {
@@ -366,7 +366,7 @@ impl Default for DefaultPermissions {
 pub enum Mechanism {
     /// User and password in one string (RFC 4616).
     Plain,
-    /// The same in an AMQP table: what very old clients send.
+    /// The same in an AMQP table, as very old clients send it.
     AmqPlain,
     /// No credentials: acts as [`AccessOptions::anonymous_login_user`].
     Anonymous,

@@ -1,4 +1,4 @@
-//! A configuration file that sets nothing and has every key in a comment, made from the table: what packages install.
+//! A configuration file that sets nothing and has every key in a comment, made from the table. Packages install it.
 //! Refuses to know where it is written.
 
 use super::key::{Key, Take};

@@ -61,7 +61,7 @@ impl SimDisk {
         Self::default()
     }
 
-    /// Power cut: what was not synced is kept or lost as `seed` decides; all open handles die, all locks end.
+    /// Power cut: unsynced bytes are kept or lost as `seed` decides; all open handles die, all locks end.
     pub fn crash(&self, seed: u64) {
         let random = SeededRandom::new(seed);
         let mut state = self.state.lock();

@@ -12,7 +12,7 @@ pub fn merge_freed_at_once() {
     }
 }
 
-/// Pieces from this size on are mapped each by itself, and go back to the system when they are freed; what is free at the end of the heap
+/// Pieces from this size on are mapped each by itself, and go back to the system when they are freed; free memory at the end of the heap
 /// does from twice that on. glibc would raise the bound to the largest piece that was ever freed: bodies of a megabyte then leave holes among
 /// what lives on, and a process of 76 MiB kept 20 to 40 MiB of them. The price is a page fault for each 4 KiB of such a piece. May be called
 /// again, with other bounds. Does nothing where the C library is not glibc.
@@ -27,7 +27,7 @@ pub fn map_large_pieces(bytes_min: u32) {
     let _ = bytes_min;
 }
 
-/// Name of the setting: what is free at the end of the heap is given back from so many bytes on (malloc.h).
+/// Name of the setting: free memory at the end of the heap is given back from so many bytes on (malloc.h).
 #[cfg(target_env = "gnu")]
 const M_TRIM_THRESHOLD: core::ffi::c_int = -1;
 

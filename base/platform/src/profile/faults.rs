@@ -16,7 +16,7 @@ const THREADS_MAX: usize = 1024;
 /// Bytes of the first version of `struct perf_event_attr`, which every kernel knows (perf_event_open(2)).
 const ATTRIBUTES_BYTES: u32 = 64;
 
-/// `PERF_TYPE_SOFTWARE`: what the kernel counts itself, without the processor's counters, which virtual machines often lack.
+/// `PERF_TYPE_SOFTWARE`: events that the kernel counts itself, without the processor's counters, which virtual machines often lack.
 const TYPE_SOFTWARE: u32 = 1;
 /// `PERF_COUNT_SW_PAGE_FAULTS`.
 const PAGE_FAULTS: u64 = 2;

@@ -1,5 +1,5 @@
 //! Which allocations are in use: one in [`INTERVAL_BYTES`] allocated bytes is remembered with its stack and labels until it is
-//! freed. Off until started; what was allocated before is not seen. Knows neither functions nor names.
+//! freed. Off until started; earlier allocations are not seen. Knows neither functions nor names.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -47,7 +47,7 @@ static TABLE: Mutex<Option<HashMap<usize, Allocation>>> = Mutex::new(None);
 thread_local! {
     /// Bytes until the next allocation is remembered.
     static LEFT: Cell<usize> = const { Cell::new(INTERVAL_BYTES) };
-    /// This thread is in here: what it allocates now is ours.
+    /// This thread is in here: its allocations now are ours.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -1,5 +1,5 @@
 //! Publishes that are like the one before them in everything but the body, which is the rule: two comparisons of bytes tell, and only
-//! the body's size is read. Refuses to know what the bytes that are alike say; whoever took the first one does.
+//! the body's size is read. Refuses to know the content of bytes that are alike; the reader of the first one does.
 
 use super::frame::FRAME_END;
 use super::short_str::is_same;

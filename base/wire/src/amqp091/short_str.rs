@@ -59,7 +59,7 @@ impl<'a> ShortStr<'a> {
         self.0
     }
 
-    /// As text for people (logs, error texts): what is not UTF-8 shows as U+FFFD. Never use it as a name.
+    /// As text for people (logs, error texts): bytes that are not UTF-8 show as U+FFFD. Never use it as a name.
     #[must_use]
     pub fn str_lossy(self) -> Cow<'a, str> {
         String::from_utf8_lossy(self.0)

@@ -1,6 +1,6 @@
 //! Tables and arrays being built: owned bytes in wire form.
 //!
-//! Refuses to bound their size or depth; whoever reads them from the wire does that.
+//! Refuses to bound their size or depth; the reader from the wire does that.
 
 use super::ShortStr;
 use super::table::{Array, Entry, Table};

@@ -620,7 +620,7 @@ const CONTINUATION: Transfer<'static> = Transfer {
 };
 
 impl Transfer<'_> {
-    /// A transfer of this link with nothing but defaults: what parts after the first have.
+    /// A transfer of this link with nothing but defaults, as parts after the first have it.
     #[must_use]
     pub const fn of(handle: u32) -> Self {
         Transfer { handle, ..CONTINUATION }

@@ -134,7 +134,7 @@ pub(super) fn write_sized(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     insert_var_int(out.len() - at, at, out);
 }
 
-/// Puts a variable byte integer at `at`; what is there moves on. Packets' heads and properties are short.
+/// Puts a variable byte integer at `at`; the bytes there move on. Packets' heads and properties are short.
 ///
 /// # Panics
 /// If it is larger than [`REMAINING_LENGTH_MAX`].

@@ -1,4 +1,4 @@
-//! Messages that belong to the links: who is there, the proof of it, the verdict, signs of life, and addresses of further nodes.
+//! Messages that belong to the links: the name of a node, its proof, the verdict, signs of life, and addresses of further nodes.
 //!
 //! A newer version may append fields to any of them: bytes behind the known ones are ignored.
 
@@ -125,7 +125,7 @@ pub struct Neighbour<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbours<'a>(pub Vec<Neighbour<'a>>);
 
-/// Text behind a one-octet length; what is longer than 255 bytes is cut, which no name or address of ours is.
+/// Text behind a one-octet length; a text longer than 255 bytes is cut, which no name or address of ours is.
 fn put_text(text: &str, out: &mut Vec<u8>) {
     let mut length = text.len().min(255);
     while !text.is_char_boundary(length) {

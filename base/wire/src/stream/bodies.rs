@@ -1,7 +1,7 @@
 //! The macro that turns one definition of a body into its struct, its decoder and its encoder.
 //!
 //! A body of a response begins with its code, marked by `(code)`. One that ends behind the code is read with defaults
-//! for the rest; what RabbitMQ writes is always whole, and so is what is written here.
+//! for the rest; frames of RabbitMQ are always whole, and so are ours.
 //!
 //! ```text
 //!  QueryOffset 0x000b (code) { offset: u64 }

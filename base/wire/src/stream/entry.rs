@@ -1,4 +1,4 @@
-//! Entries: what a publisher sends as one unit and a chunk stores, a message or a batch of them.
+//! Entries: units that a publisher sends and a chunk stores, a message or a batch of them.
 //!
 //! Refuses to know what is in a message, and how batches are compressed.
 //!

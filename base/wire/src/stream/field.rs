@@ -74,7 +74,7 @@ impl<'a> Field<'a> for bool {
     }
 }
 
-/// A string. Null is read as the empty string; what is not UTF-8 is refused. At most 65,534 bytes.
+/// A string. Null is read as the empty string; bytes that are not UTF-8 are refused. At most 65,534 bytes.
 impl<'a> Field<'a> for &'a str {
     fn read(reader: &mut Reader<'a>) -> Option<Self> {
         let length = reader.u16()?;

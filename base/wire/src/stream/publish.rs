@@ -33,7 +33,7 @@ pub struct PublishedEntry<'a> {
     pub filter_value: Option<&'a [u8]>,
     /// The entry.
     pub entry: Entry<'a>,
-    /// The entry's bytes, head included: what a chunk stores.
+    /// The entry's bytes, head included, as a chunk stores them.
     pub raw: &'a [u8],
 }
 

@@ -1,4 +1,4 @@
-//! Bodies of requests: what the other side answers, under the same correlation id.
+//! Bodies of requests. The other side answers them under the same correlation id.
 
 use super::bodies::bodies;
 use super::field::{CommandVersions, List, OffsetSpec, Trailing};

@@ -1,4 +1,4 @@
-//! Events of changes of metadata: what RabbitMQ tells when something is declared, deleted, set or cleared (B176).
+//! Events of changes of metadata, as RabbitMQ tells them when something is declared, deleted, set or cleared (B176).
 
 use message::{TableBuf, Value};
 use metadata::{

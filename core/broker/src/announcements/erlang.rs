@@ -16,7 +16,7 @@ pub(super) fn entries(table: Table<'_>) -> ArrayBuf {
     texts
 }
 
-/// `{127,0,0,1}`; what is no address stays as it is.
+/// `{127,0,0,1}`; a text that is no address stays as it is.
 pub(super) fn address(text: &str) -> String {
     let joined = |parts: Vec<String>| format!("{{{}}}", parts.join(","));
     match text.parse::<IpAddr>() {

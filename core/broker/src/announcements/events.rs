@@ -191,7 +191,7 @@ impl Headers {
         self.value(name, Value::Bool(flag))
     }
 
-    /// A 64-bit integer; what does not fit is the largest.
+    /// A 64-bit integer; a number that does not fit becomes the largest.
     pub(crate) fn number(&mut self, name: &str, number: u64) -> &mut Self {
         self.value(name, Value::I64(i64::try_from(number).unwrap_or(i64::MAX)))
     }

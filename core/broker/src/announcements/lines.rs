@@ -45,7 +45,7 @@ fn is_told(change: &Change) -> bool {
     )
 }
 
-/// Writes the lines of one command, if the next change is its own: what is refused, and what changes nothing, has none.
+/// Writes the lines of one command, if the next change is its own: a command that is refused, or changes nothing, has none.
 fn told<'a, F: Fn(&Name) -> bool>(
     state: &State,
     command: &Command,

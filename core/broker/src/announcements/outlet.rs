@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
-/// Name of the thread; what it logs itself is not published.
+/// Name of the thread; its own log lines are not published.
 pub(crate) const THREAD_NAME: &str = "outlet";
 
 /// Bytes of announcements that wait for the thread; beyond, new ones are dropped.

@@ -1,4 +1,4 @@
-//! The trace of messages, RabbitMQ's firehose (B175): what is published and delivered in a vhost, copied to the exchange
+//! The trace of messages, RabbitMQ's firehose (B175): published and delivered messages of a vhost, copied to the exchange
 //! `amq.rabbitmq.trace` while an operator wants it.
 //!
 //! In memory only: a restart switches it off, as with RabbitMQ. Messages that come from the trace exchange are never

@@ -1,4 +1,4 @@
-//! The shared bodies of a node: who is asked for their bytes, and told when they are needed no more.
+//! The shared bodies of a node: it is asked for their bytes, and told when they are needed no more.
 //!
 //! One lock, a leaf but for the log's and those of the I/O threads' queues; no handle is dropped under it, because that comes back here.
 
@@ -198,10 +198,10 @@ impl Bodies {
         HeldBody { body, bytes }
     }
 
-    /// Appends a body to the log unless it holds it: what is appended after this may name it. A failed log holds nothing.
+    /// Appends a body to the log unless it holds it: records after this may name it. A failed log holds nothing.
     pub(crate) fn log_body(&self, log: &Log, held: &HeldBody) {
         let id = held.body.id();
-        // Under the lock: who drops log files finds the record among those that are needed.
+        // Under the lock: the checkpointer finds the record among those that are needed before it drops log files.
         let mut state = self.state.lock();
         let Some(entry) = state.by_id.get_mut(&id).filter(|entry| entry.told_at == 0) else { return };
         let position = match held.bytes.len() < LARGE_BODY_BYTES {
@@ -238,7 +238,7 @@ impl Bodies {
         Fetched::Asked
     }
 
-    /// A body was read, or not: who waits for it.
+    /// A body was read, or not: returns the queues that wait for it.
     pub(crate) fn was_read(&self, id: u64, bytes: Option<&BodyBytes>) -> Vec<QueueId> {
         let mut guard = self.state.lock();
         let state = &mut *guard;

@@ -1,4 +1,4 @@
-//! Shared bodies in a node's data directory: what queues name is found, or its lack is told.
+//! Shared bodies in a node's data directory: a body that queues name is found, or its lack is told.
 
 use std::path::Path;
 use std::sync::Arc;

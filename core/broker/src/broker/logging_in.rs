@@ -1,4 +1,4 @@
-//! Logins: what is counted, logged and told of them.
+//! Logins: their counts, log lines and events.
 
 use crate::Broker;
 use crate::log_texts::Line;

@@ -1,4 +1,4 @@
-//! A queue looked at from all sides at once: what it holds, what holds its consumers, what holds its publishers. For people who
+//! A queue looked at from all sides at once: its content, the obstacles of its consumers and of its publishers. For people who
 //! ask; changes nothing.
 
 use queues::{DeliveryView, Standing};

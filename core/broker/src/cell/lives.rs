@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Reloads of one queue while the node runs: what makes it crash may be in a message.
+/// Reloads of one queue while the node runs: the cause of its crash may be in a message.
 const RELOADS_MAX: u32 = 3;
 
-/// How often a queue has crashed: what belongs to the machine of one life means nothing to that of the next.
+/// How often a queue has crashed: a token of the machine of one life means nothing to that of the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Life(pub(super) u32);
 

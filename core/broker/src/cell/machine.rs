@@ -1,6 +1,6 @@
 //! The machine of a cell: a queue of any type. Which one it is is decided when the queue is declared.
 //!
-//! Each call goes to the type itself: what a type does with its messages is compiled for it, not looked up for each of them.
+//! Each call goes to the type itself: its code is compiled for it, not looked up for each message.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) enum MachineType {
     Quorum,
     /// [`StreamMachine`].
     Stream,
-    /// [`Delayed`]: what a delayed exchange keeps its messages in. Nobody finds it by a name.
+    /// [`Delayed`]: the store in which a delayed exchange keeps its messages. Nobody finds it by a name.
     Delayed,
     #[cfg(test)]
     Memory,

@@ -71,7 +71,7 @@ pub struct Queue {
     /// Nobody finds it by its name any more, nor ever will.
     pub(super) is_removed: AtomicBool,
     pub(super) reloads: Reloads,
-    /// Of a stream: what it keeps, once it is open.
+    /// The log of a stream, once it is open.
     pub(crate) stream: OnceLock<Arc<Stream>>,
     /// The next record that the machine appends makes it panic.
     #[cfg(test)]
@@ -142,7 +142,7 @@ pub(crate) enum Event {
     Touch,
     /// Other policies apply to it, or they say something else.
     Reconfigure,
-    /// Others need memory, too: what is beyond its share goes to disk.
+    /// Others need memory, too: messages beyond its share go to disk.
     ShareMemory,
     Stats(Reply<QueueStats>),
     Examine(Reply<Examined>),
@@ -544,7 +544,7 @@ impl Queue {
         piece_bytes(size_of::<Queue>() + COUNTS_BYTES) + self.terms.read().heap_bytes()
     }
 
-    /// Reads something from the machine; what came meanwhile is done afterwards. `None`, and no machine is made, when nobody has
+    /// Reads something from the machine; events that came meanwhile are done afterwards. `None`, and no machine is made, when nobody has
     /// used the queue since the node started; streams are always asked.
     pub(crate) fn read_used<T>(self: &Arc<Self>, read: impl FnOnce(&AnyMachine, u64) -> T) -> Option<T> {
         let now_ms = self.services().now_ms();

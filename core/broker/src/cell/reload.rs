@@ -1,4 +1,4 @@
-//! The way back of a crashed queue: what the log and the segments hold of it, read as a restart would, while the node goes
+//! The way back of a crashed queue: its records in the log and the segments, read as a restart would, while the node goes
 //! on. A queue that crashes again and again stays down.
 
 use std::collections::HashSet;

@@ -104,7 +104,7 @@ impl Kept {
 }
 
 impl Queue {
-    /// After a turn: what need not be kept goes.
+    /// After a turn: state that need not be kept goes.
     pub(super) fn let_rest(self: &Arc<Self>, kept: &mut Kept) {
         let Some(state) = kept.used_mut() else { return };
         if state.is_as_new() {

@@ -135,7 +135,7 @@ impl Queue {
         self.stream.get().is_some_and(|stream| stream.log.is_over_bound())
     }
 
-    /// The deletion of the queue is durable: what it keeps goes.
+    /// The deletion of the queue is durable: its files go.
     pub(crate) fn remove_stream(&self) {
         if self.queue_kind() == Kind::Stream
             && let Err(error) = self.services().streams.logs.delete(self.id.0)

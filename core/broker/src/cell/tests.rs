@@ -1,5 +1,5 @@
-//! Cells of a real broker on a folder of its own: what one queue's fault does to others, and what a crash between two
-//! cells leaves. Stopping at a point is done by holding a cell, never by waiting.
+//! Cells of a real broker on a folder of its own: the effect of one queue's fault on others, and of a crash between two
+//! cells. Stopping at a point is done by holding a cell, never by waiting.
 
 use std::path::Path;
 use std::sync::Arc;

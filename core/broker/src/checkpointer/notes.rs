@@ -14,7 +14,7 @@ use crate::checkpointer::sparse::SparseQueues;
 /// Beyond them, files are emptied only when that makes room, when enough of them is dead.
 pub(super) const FILES_KEPT: usize = 3;
 
-/// None are left alone either when none has been sealed for so long: what is in them is not about to be consumed.
+/// None are left alone either when none has been sealed for so long: their messages are not about to be consumed.
 pub(super) const QUIET_INTERVAL: Duration = Duration::from_secs(20);
 
 #[derive(Default)]

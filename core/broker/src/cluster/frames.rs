@@ -1,5 +1,5 @@
 //! Messages between the metadata of several nodes, as bytes, and messages longer than a frame in pieces. Integers are big-endian.
-//! Bytes come from nodes that have proven the secret; what cannot be read is refused all the same.
+//! Bytes come from nodes that have proven the secret; unreadable frames are refused all the same.
 
 use std::collections::HashMap;
 

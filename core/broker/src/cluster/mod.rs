@@ -1,4 +1,4 @@
-//! Several nodes as one broker: who the other nodes are, what goes to them and comes from them, and the metadata that all of them have.
+//! Several nodes as one broker: the other nodes, the frames to them and from them, and the metadata that all of them have.
 //!
 //! Refuses to know: sockets, bytes of frames between links.
 

@@ -115,7 +115,7 @@ impl Outgoing {
         self.waiting.pop_front()?.told
     }
 
-    /// A state was installed that has all up to this number: what came of them is not known.
+    /// A state was installed that has all up to this number: their outcomes are not known.
     pub(super) fn passed(&mut self, answered: u64, inner: &Inner) {
         while self.waiting.front().is_some_and(|waiting| waiting.request <= answered) {
             self.sent = self.sent.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! The seam between the broker and the links to other nodes: what goes out through [`Peers`] and what comes in through [`PeerEvents`].
+//! The seam between the broker and the links to other nodes: frames go out through [`Peers`] and come in through [`PeerEvents`].
 //!
 //! All that the broker may rely on: **order holds within a lane and an epoch**. A frame that was taken may be lost when the link ends; what
 //! was sent before [`PeerEvents::up`] of an epoch never comes in that epoch.
@@ -13,7 +13,7 @@ use super::name::NodeName;
 /// Bytes of a frame's payload at most.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of frames that a lane holds until the socket takes them; what does not fit is refused.
+/// Bytes of frames that a lane holds until the socket takes them; a frame that does not fit is refused.
 pub const LANE_BYTES_MAX: usize = 16 << 20;
 
 /// Kinds of frames from here on are the broker's; the smaller ones belong to the links.

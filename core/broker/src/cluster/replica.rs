@@ -47,7 +47,7 @@ fn options(driver: &Driver) -> LogOptions {
     driver.foundation.sizes.log_options()
 }
 
-/// A log of a node that was no member before: what an earlier attempt left is removed.
+/// A log of a node that was no member before: the remains of an earlier attempt are removed.
 fn new_log(driver: &Driver) -> Result<Log, StartError> {
     let (disk, dir) = (&driver.foundation.disk, member::log_dir_in(&driver.data_dir));
     member::remove_log(&**disk, &driver.data_dir)?;

@@ -239,7 +239,7 @@ fn power_cuts_on_all_nodes_lose_nothing_that_was_answered_and_end_what_lives_own
     declare(&brokers[1], &users[1], "kept").unwrap();
     declare_as(&brokers[2], &users[2], "exclusive", true).unwrap();
     until("an exclusive queue is known everywhere", || has(&brokers[0], "exclusive"));
-    // The contents after a power cut are decided now; what the nodes write afterwards is on other disks.
+    // The contents after a power cut are decided now; later writes of the nodes are on other disks.
     let left = [0, 1, 2].map(|nth| disks[nth].fork());
     (0..3).for_each(|nth| left[nth].crash(nth as u64));
     for nth in 0..3 {

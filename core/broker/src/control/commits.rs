@@ -126,7 +126,7 @@ impl Inner {
         true
     }
 
-    /// Follows committed steps of the cluster, all at once; whoever has proposed one on this node is told.
+    /// Follows committed steps of the cluster, all at once; proposers on this node are told.
     pub(crate) fn follow_steps(&self, steps: Vec<Committed>, own: u16) {
         let mut writer = self.writer.lock();
         let (mut turn, mut told) = (Turn::default(), Vec::with_capacity(steps.len()));

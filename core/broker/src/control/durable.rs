@@ -1,4 +1,4 @@
-//! Which commands add something to the metadata log: what is refused while nothing durable can be promised.
+//! Commands that add something to the metadata log: they are refused while nothing durable can be promised.
 
 use metadata::{Command, DestinationName, State};
 

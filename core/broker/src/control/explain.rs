@@ -55,7 +55,7 @@ pub struct ExplainedRoute {
     pub route_ns: u64,
     /// Of the first queues it goes to, [`QUEUES_ASKED_MAX`] at most, those that would not take it now.
     pub turned_away: Vec<(QueueRef, TurnedAway)>,
-    /// A key is an address for direct replies: what becomes of that.
+    /// The fate of a reply, where the key is an address for direct replies.
     pub reply: Option<ReplyAddress>,
 }
 

@@ -40,8 +40,8 @@ fn start_clocks(queue: &Arc<Queue>) {
     queue.submit(Event::Tick);
 }
 
-/// Starts the clocks of all queues, not before there is every queue and binding: what expired or fell due while the node was down
-/// goes on.
+/// Starts the clocks of all queues, not before there is every queue and binding: messages that expired or fell due while the node was down
+/// go on.
 pub(crate) fn start_all_clocks(queues: &[Arc<Queue>]) {
     queues.iter().for_each(start_clocks);
 }
@@ -135,7 +135,7 @@ impl Inner {
             let bindings = vhost.bindings_in_order_made();
             let added: Vec<_> = bindings.into_iter().cloned().map(Change::BindingAdded).collect();
             self.follow(state, &added);
-            // Not before: what is bound already has had the messages.
+            // Not before: an object that is bound already has had the messages.
             vhost.exchanges().into_iter().for_each(|record| self.keep_history(record));
         }
         for (name, _) in state.users() {
@@ -299,7 +299,7 @@ impl Inner {
         }
     }
 
-    /// Changes of bindings from one exchange, published as one table: whoever deletes a queue with a hundred thousand bindings
+    /// Changes of bindings from one exchange, published as one table: a client that deletes a queue with a hundred thousand bindings
     /// has publishers see one new table, not as many.
     fn change_bindings<'c>(&self, changes: impl Iterator<Item = &'c Change>) {
         let mut steps = changes.filter_map(BindingStep::of).peekable();

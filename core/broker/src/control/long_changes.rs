@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// How long a change waits after its announcement: who has looked before it is through by then.
+/// How long a change waits after its announcement: a thread that has looked before it is through by then.
 const LOOKED_BEFORE: Duration = Duration::from_micros(500);
 /// For how long those who have waited go first when the next change stands in line.
 const TURN_OF_OTHERS: Duration = Duration::from_millis(1);

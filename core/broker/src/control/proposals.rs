@@ -18,7 +18,7 @@ pub(crate) struct Followed {
 
 /// An entry that is proposed and not committed.
 pub(crate) struct Proposal<T> {
-    /// Encoded: whoever commits it may be another node.
+    /// Encoded: another node may commit it.
     entry: Vec<u8>,
     /// Told what came of it.
     pub(crate) told: T,

@@ -22,7 +22,7 @@ pub(super) struct Unsynced {
 }
 
 impl Unsynced {
-    /// A command made these changes, which the log has at `position`; what is `durable` is forgotten.
+    /// A command made these changes, which the log has at `position`; changes that are `durable` are forgotten.
     pub(super) fn note(&mut self, position: u64, changes: &[Change], durable: u64) {
         while self.commands.front().is_some_and(|(position, _)| *position <= durable) {
             self.commands.pop_front();

@@ -95,7 +95,7 @@ impl Writer {
     }
 
     /// Applies a committed entry; returns the outcome, the changes and the log position that makes it durable (0: nothing to log).
-    /// An entry that found what it asks for waits for all that was logged before: what it found may be on its way.
+    /// An entry that found its object waits for all that was logged before: the object may be on its way.
     pub(crate) fn apply(&mut self, entry: &Entry) -> Result<(Outcome, Vec<metadata::Change>, u64), Refused> {
         self.snapshot_if_due();
         self.applied.clear();
@@ -172,7 +172,7 @@ impl Writer {
     }
 
     /// Writes a snapshot when enough was logged and all of it is durable. One of a state ahead of what is durable would, after a
-    /// power cut, be ahead of the log: what is logged from then on would be taken for known.
+    /// power cut, be ahead of the log: later records would be taken for known.
     fn snapshot_if_due(&mut self) {
         let end = self.log.end();
         let is_due = end.0 >= self.snapshot_at.saturating_add(self.snapshot_every_bytes);

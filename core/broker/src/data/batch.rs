@@ -494,7 +494,7 @@ impl BatchConfirms {
         confirms
     }
 
-    /// Whether the messages are dead letters: what becomes of one says nothing of which it was.
+    /// Whether the messages are dead letters: the outcome of one does not tell which it was.
     pub(crate) fn are_of_letters(&self) -> bool {
         self.sender == Sender::Queue
     }

@@ -1,4 +1,4 @@
-//! Dead letters: what leaves a queue dead is published again to its dead-letter exchange (B144-B150).
+//! Dead letters: a message that dies in a queue is published again to its dead-letter exchange (B144-B150).
 //!
 //! The queue logs that a message left only when its letter is durable in every queue it went to: a crash in between
 //! leaves the message where it was. (RabbitMQ's classic queues may lose it.) Nobody waits: the answer is an event.

@@ -238,7 +238,7 @@ impl Publisher {
         self.whole = Some(body);
     }
 
-    /// That message was published, or refused: what is gathered is handed over. A message whose body was lent goes alone.
+    /// That message was published, or refused: the gathered messages are handed over. A message whose body was lent goes alone.
     pub fn end_lent(&mut self) {
         self.whole = None;
         self.flush();

@@ -42,7 +42,7 @@ impl From<BadCopies> for Refused {
 }
 
 /// The memory of a channel: the latest exchange, and where its keys lead. Routes are remembered while they depend on nothing but
-/// the key and the exchange's own table, and are forgotten with that table: what others declare and bind elsewhere changes nothing.
+/// the key and the exchange's own table, and are forgotten with that table: declarations and bindings elsewhere change nothing.
 #[derive(Default)]
 pub(crate) struct ChannelRoutes {
     exchange: Option<Arc<Exchange<QueueRef>>>,

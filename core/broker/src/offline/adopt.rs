@@ -21,7 +21,7 @@ const VHOST: &[u8] = b"/";
 /// Metadata that were read with whatever is missing from them, and the identifiers that they told of.
 pub(super) struct Known {
     pub(super) state: State,
-    /// All identifiers below: what the snapshot does not have of them was deleted.
+    /// All identifiers below: objects that the snapshot does not have of them were deleted.
     below: u64,
     /// Identifiers that facts after it gave out.
     declared: HashSet<u64>,

@@ -1,7 +1,7 @@
 //! Folders that a broker left, damaged at random places with fixed seeds: whatever the damage, a salvage ends, the server opens what comes
 //! out, and every message is in it whose bytes are whole in a segment. Damage of one byte in a record costs nothing at all.
 //!
-//! The broker has no threads: what lies where in its folder is decided by the seed, too, and a seed that fails replays exactly.
+//! The broker has no threads: the seed decides the places in its folder, too, and a seed that fails replays exactly.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};

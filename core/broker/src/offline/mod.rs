@@ -1,4 +1,4 @@
-//! A data directory that no server has open: what is in it, what is wrong with it, and what can be read copied into a new one.
+//! A data directory that no server has open: its content, its faults, and its readable part copied into a new one.
 //!
 //! Principal types: [`Offline`], which holds the directory's lock, and [`Survey`]. Opening a broker refuses what is damaged; here
 //! it is stepped over and told. Refuses to know: how a survey is shown, and a directory in use.

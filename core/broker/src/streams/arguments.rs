@@ -50,7 +50,7 @@ fn offset(arguments: Table<'_>, now_ms: u64) -> Result<(Seek, u64), ArgumentErro
     Ok((seek, first))
 }
 
-/// `x-stream-filter`: a text, or several; what is neither is passed over.
+/// `x-stream-filter`: a text, or several; other values are passed over.
 fn filter(arguments: Table<'_>) -> Option<Arc<ChunkFilter>> {
     let text = |value: &Value<'_>| match value {
         Value::LongStr(text) => Some(Box::from(*text)),

@@ -1,4 +1,4 @@
-//! The machine of a stream's queue: what publishers bring goes into the log, and consumers of AMQP 0-9-1 and 1.0 are served out of it.
+//! The machine of a stream's queue: published messages go into the log, and consumers of AMQP 0-9-1 and 1.0 are served out of it.
 //!
 //! It keeps no message. A consumer is a reader with a position. The prefetch of AMQP 0-9-1 is its credit: whatever settles a delivery gives it
 //! back, and nothing else comes of it. A link of AMQP 1.0 asks for what it gets.

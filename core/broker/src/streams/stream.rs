@@ -81,7 +81,7 @@ impl Stream {
         Waker::from(self.commits.clone())
     }
 
-    /// The queue begins to serve: whoever calls from now on is heard.
+    /// The queue begins to serve: callers from now on are heard.
     pub(super) fn begin_serving(&self) {
         self.commits.is_called.store(false, Ordering::Release);
     }

@@ -40,7 +40,7 @@ struct History {
     bench: Bench,
     model: Model,
     next_id: u64,
-    /// No message asks to be held back: what is kept of those would wait once more behind another exchange.
+    /// No message asks to be held back: a kept copy of those would wait once more behind another exchange.
     is_prompt: bool,
     /// How often something came up that histories should have.
     seen: [u64; 9],

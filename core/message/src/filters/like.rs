@@ -7,7 +7,7 @@ const STEPS_MAX: u32 = 1_000_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Like {
     Exact(Box<[u8]>),
-    /// One `%`: what stands before it and behind it.
+    /// One `%`: the texts before it and behind it.
     Around(Box<[u8]>, Box<[u8]>),
     Steps(Vec<Step>),
 }

@@ -73,7 +73,7 @@ impl Classic {
         outcome
     }
 
-    /// As [`Self::take_batch`], of one message whose body is `body`: what `head` has of one does not count.
+    /// As [`Self::take_batch`], of one message whose body is `body`: the body in `head` does not count.
     pub(crate) fn take_whole(
         &mut self,
         head: &IncomingMessage<'_>,

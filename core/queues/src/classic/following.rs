@@ -1,4 +1,4 @@
-//! A quorum queue as a member that follows a leader, and as that leader: what it takes, and what it tells.
+//! A quorum queue as a member that follows a leader, and as that leader: its input, and its reports.
 
 use super::machine::Classic;
 use crate::effects::Effects;
@@ -148,7 +148,7 @@ impl Classic {
         self.service.relieve(&mut self.store, fx);
     }
 
-    /// How far it has come: what it lacks of its leader's messages is behind that.
+    /// How far it has come: the messages of its leader that it lacks are behind that.
     #[must_use]
     pub fn newest(&self) -> Cursor {
         self.store.newest()

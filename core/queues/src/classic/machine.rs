@@ -1,4 +1,4 @@
-//! The machine itself: what each event does to store and service.
+//! The machine itself: the effect of each event on store and service.
 
 use message::MessageView;
 use std::ops::Range;

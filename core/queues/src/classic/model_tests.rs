@@ -323,7 +323,7 @@ struct History {
     queue: Classic,
     referee: Referee,
     dice: Dice,
-    /// All messages are persistent: what they fill can stay in the log.
+    /// All messages are persistent: their blocks can stay in the log.
     is_all_persistent: bool,
     /// Bytes that others put between two records of this queue, one of these each time.
     log_gaps: [u64; 3],

@@ -1,4 +1,4 @@
-//! The machine itself: what comes in waits, what is due goes.
+//! The machine itself: new messages wait, due messages go.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! treat it as any message of which nobody knows when it is settled. Its due time stands where others have their expiry. A message that is
 //! due leaves as an effect, the way dead letters do: its removal is logged when it is safe where it went.
 //!
-//! Refuses to know: what makes a message wait, and where it goes.
+//! Refuses to know: the reason why a message waits, and where it goes.
 pub(crate) mod machine;
 pub(crate) mod schedule;
 

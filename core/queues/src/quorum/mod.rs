@@ -1,4 +1,4 @@
-//! Quorum queues: what is the type's own.
+//! Quorum queues: the type's own rules.
 //!
 //! Refuses to know: `classic`, terms, votes, peers.
 

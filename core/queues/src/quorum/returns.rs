@@ -76,7 +76,7 @@ impl Returns {
         self.told_next += 1;
     }
 
-    /// The queue leads: what was told, in the order of that.
+    /// The queue leads: the returns that were told, in that order.
     pub(crate) fn take_told(&mut self) -> Vec<Returned> {
         let all = self.in_told_order();
         self.told.clear();

@@ -45,7 +45,7 @@ pub(crate) fn write_run<'a>(
     }
 }
 
-/// Bytes of a run whose messages have so many when they are stored: what each of the others begins with is not repeated.
+/// Bytes of a run whose messages have so many when they are stored: the beginning of each of the others is not repeated.
 pub(crate) fn run_bytes(stored_bytes: usize, others: usize, head_bytes: usize) -> usize {
     SEQ_BYTES + COUNT_BYTES + stored_bytes + others * LENGTH_BYTES - others * head_bytes
 }

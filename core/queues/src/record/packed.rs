@@ -1,5 +1,5 @@
-//! Blocks as segments have them: what consecutive messages have in common stands once. In memory each message has it; who writes a block
-//! packs it, who reads one unpacks it, and the queue never sees the difference.
+//! Blocks as segments have them: the common part of consecutive messages stands once. In memory each message has it; the writer of a block
+//! packs it, the reader unpacks it, and the queue never sees the difference.
 //!
 //! ```text
 //! 12 u32 | flag 32 | 0 | 0 | 0 | count u32 | 0 u32 | first stored message without its body

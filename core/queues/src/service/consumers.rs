@@ -1,4 +1,4 @@
-//! The consumers of a queue: who may be served next (B116, B120, B133, B134).
+//! The consumers of a queue, and the next to be served (B116, B120, B133, B134).
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -105,7 +105,7 @@ impl Consumers {
         }
     }
 
-    /// Takes what has changed: who has become the single active consumer, and who is it no more.
+    /// Takes the changes: the new single active consumer, and the former one.
     pub(crate) fn take_changes(&mut self) -> Vec<(ConsumerId, bool)> {
         std::mem::take(&mut self.changes)
     }

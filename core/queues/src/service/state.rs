@@ -124,7 +124,7 @@ impl Service {
         self.follows || self.awaits_claims
     }
 
-    /// The queue follows from now on: who waits is told that there is nothing.
+    /// The queue follows from now on: waiting gets are told that there is nothing.
     pub(crate) fn serve_nobody(&mut self, fx: &mut impl Effects) {
         self.follows = true;
         self.awaits_claims = false;

@@ -672,7 +672,7 @@ impl Block {
         self.persistent > 0 && !self.marks().transient.contains(self.index(number))
     }
 
-    /// Settled bits, with transient messages counted as settled: what survives a restart of a block with persistent ones.
+    /// Settled bits, with transient messages counted as settled: a restart of a block with persistent ones keeps the others.
     pub(crate) fn settled_or_transient(&self) -> Bitmap {
         debug_assert!(self.persistent > 0, "nothing of a block of transient messages survives");
         self.settled().union(&self.marks().transient)

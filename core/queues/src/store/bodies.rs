@@ -86,7 +86,7 @@ impl BlockBodies {
         self.held_bytes
     }
 
-    /// Bytes of all bodies that ever were here: what the block weighs beside its own.
+    /// Bytes of all bodies that ever were here, the weight of the block beside its own.
     pub(crate) fn added_bytes(&self) -> usize {
         self.added_bytes
     }

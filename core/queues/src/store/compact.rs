@@ -1,5 +1,5 @@
-//! Segments of which little lives: what does moves to another one, blocks with holes where messages are settled, and they go. One message
-//! that nobody settles must not keep on disk all that was written beside it. Knows nothing of when that is worth the work.
+//! Segments of which little lives: live messages move to another one, blocks with holes where messages are settled, and the segments go. One
+//! message that nobody settles must not keep on disk all that was written beside it. Knows nothing of when that is worth the work.
 
 use std::collections::BTreeMap;
 
@@ -25,9 +25,9 @@ const SETTLED_PART: u64 = 8;
 pub struct SegmentRoom {
     /// Bytes that blocks with messages that are not settled have when they are written anew.
     pub needed_bytes: u64,
-    /// Of those, the ones in segments of which less than half is needed: what [`Store::compact`] writes.
+    /// Of those, the ones in segments of which less than half is needed: [`Store::compact`] writes them.
     pub moved_bytes: u64,
-    /// Other bytes of segments of which less than half is needed: what [`Store::compact`] frees, some of it at a time.
+    /// Other bytes of segments of which less than half is needed: [`Store::compact`] frees them, some at a time.
     pub free_bytes: u64,
 }
 

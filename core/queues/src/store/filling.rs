@@ -61,7 +61,7 @@ impl Store {
                     }
                 }
                 (None, Some((seq, copy))) => {
-                    // Its removal is not logged: who lacks it could not lead if this node is lost.
+                    // Its removal is not logged: a member that lacks it could not lead if this node is lost.
                     let Some(copy) = copy else { return false };
                     record::write_enqueued(payload, seq, copy);
                     cursor.advance(at, seq.number() + 1);

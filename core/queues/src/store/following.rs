@@ -12,7 +12,7 @@ use crate::traffic::MessageSeq;
 /// A leader begins at a multiple of this.
 const SKIP: u64 = 1 << 20;
 
-/// Each epoch has so many numbers to itself: who leads does not know which ones leaders before it used.
+/// Each epoch has so many numbers to itself: a leader does not know which ones leaders before it used.
 const EPOCH_BITS: u32 = 32;
 
 /// Epochs from here on have no numbers of their own.

@@ -1,4 +1,4 @@
-//! Blocks without those of their messages that are settled: what a block has that lives, and how it is written anew so that the rest
+//! Blocks without those of their messages that are settled: the live part of a block, and how it is written anew so that the rest
 //! takes next to nothing. Knows nothing of when that is worth the work.
 
 use std::ops::Range;
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(block.holes().punch(bytes.clone()), Some(bytes.clone()), "once is enough");
         let all = Holes::default().punch(whole.clone()).expect("a block");
         assert_eq!(record::unpack_block(&all).as_deref(), Some(&whole[..]));
-        // More is settled: what has gone stays gone.
+        // More is settled: settled messages stay gone.
         assert!(block.settle(23) && block.settle(13));
         let fewer = block.holes().punch(bytes).expect("a block");
         assert_eq!(fewer.len(), HOLES_BYTES + run_bytes + 3 * (104 + 4));

@@ -31,17 +31,17 @@ pub(crate) struct Level {
     cursor: u64,
     /// Numbers below the cursor that are ready again. Not empty while something is in reserve.
     returned: BTreeSet<u64>,
-    /// Below the cursor since a recovery: what is unsettled here is ready, and becomes `returned` block by block, so that a
+    /// Below the cursor since a recovery: an unsettled message here is ready, and becomes `returned` block by block, so that a
     /// long backlog with gaps does not cost memory by the message. All of the level, while the queue follows.
     reserve: Range<u64>,
     /// Unsettled messages in `reserve`.
     reserved: u64,
-    /// First numbers of closed blocks whose own bytes are in memory: what can be moved to disk.
+    /// First numbers of closed blocks whose own bytes are in memory and can be moved to disk.
     resident: BTreeSet<u64>,
     level: u8,
 }
 
-/// The outcome of a settlement: what it freed.
+/// The bytes that a settlement freed.
 #[derive(Debug, Default)]
 pub(crate) struct Freed {
     /// The place of each freed block that had one on disk.

@@ -54,7 +54,7 @@ pub struct Store {
     /// The newest segment that an answer named. Writes under way go to it or to a later one.
     pub(crate) segment_newest: u64,
     pub(crate) has_dead_segments: bool,
-    /// A block in a segment was given up, or much in such blocks is settled: what lives there may be little.
+    /// A block in a segment was given up, or much in such blocks is settled: few messages may live there.
     pub(crate) may_be_sparse: bool,
     /// Segments that blocks left for others since the latest state record.
     pub(crate) moved_from: Vec<u64>,

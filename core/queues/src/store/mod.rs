@@ -5,7 +5,7 @@
 //! bound go to segments and come back when the cursor reaches them. Blocks that lie together in the shared log stay there
 //! instead of going to a segment.
 //!
-//! Refuses to know: who consumes, and how records become durable.
+//! Refuses to know: consumers, and how records become durable.
 //!
 //! Invariants: numbers from the cursor on are all present and unsettled; a settled message is never delivered again;
 //! a block is freed only when all its messages are settled.

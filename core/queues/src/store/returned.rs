@@ -51,7 +51,7 @@ impl Store {
     }
 
     /// Hands out a message, wherever it stands: somebody has had it since before this node led. Of one that waits for the disk, the block stays
-    /// in memory until the next claim: who claims several goes on with the same one.
+    /// in memory until the next claim: a caller that claims several goes on with the same one.
     pub(crate) fn claim(&mut self, seq: MessageSeq, fx: &mut impl Effects) -> Claim {
         let (at, number) = (usize::from(seq.level()), seq.number());
         let Some(block) = self.levels.get(at).and_then(|level| level.block(number)) else {
@@ -176,7 +176,7 @@ impl Store {
         self.log_returned(&all, fx);
     }
 
-    /// After a recovery: what came back before stands in the line again, or waits.
+    /// After a recovery: returned messages stand in the line again, or wait.
     pub(crate) fn put_returned(&mut self, returned: &[Returned]) {
         if self.returns.is_none() {
             return;

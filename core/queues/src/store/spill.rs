@@ -36,7 +36,7 @@ pub(crate) enum Checkpoint {
 }
 
 impl Checkpoint {
-    /// A sync was asked for and the state record is not written: what is on disk only from now on is not in either.
+    /// A sync was asked for and the state record is not written: blocks that are on disk only from now on are not in either.
     fn is_closing(self) -> bool {
         matches!(self, Checkpoint::Syncing | Checkpoint::Letters(_))
     }

@@ -1,4 +1,4 @@
-//! Blocks in segments of which no record tells: what can be known of one from its bytes alone, and its way back into a queue. Knows
+//! Blocks in segments of which no record tells: the facts that its bytes alone give, and its way back into a queue. Knows
 //! neither their numbers nor what of them was settled.
 
 use super::bitmap::Bitmap;

@@ -16,7 +16,7 @@ const NIL: u32 = 3_468_870_702;
 /// The number that it adds behind elements.
 const NIL_TYPE: u32 = 2;
 
-/// `phash2(undefined)`: what a message without the header or property hashes to.
+/// `phash2(undefined)`: the hash of a message without the header or property.
 pub(crate) const UNDEFINED_HASH: u32 = 45_914_356;
 /// `phash2(true)`.
 pub(crate) const TRUE_HASH: u32 = 506_293;

@@ -1,6 +1,6 @@
 //! JMS selectors in their compiled form: an expression over headers, with SQL's three-valued logic.
 //!
-//! Refuses to know bindings. A header that is missing, or of a type that JMS does not have, is `undefined`; what RabbitMQ
+//! Refuses to know bindings. A header that is missing, or of a type that JMS does not have, is `undefined`; an expression that RabbitMQ
 //! crashes on (adding a text, dividing by a flag) selects nothing.
 
 use std::borrow::Cow;

@@ -399,7 +399,7 @@ impl Pair {
         self.see("an exchange reached twice", cycle);
     }
 
-    /// Deletes all queues; what is left of exchanges and bindings between them goes, too, and then there must be nothing.
+    /// Deletes all queues; the exchanges and bindings that are left between them go, too, and then there must be nothing.
     pub(crate) fn finish(mut self) {
         (0..QUEUES).for_each(|name| self.delete_queue(name));
         let gone = self.model.remove(|_| true);

@@ -20,7 +20,7 @@ pub(crate) enum Step {
     BindAgain(usize, TableBuf),
     /// Removes the binding at this place.
     Unbind(usize),
-    /// With all bindings to it; what is bound under its name later is another one.
+    /// With all bindings to it; a later object of its name is another one.
     DeleteQueue(u32),
     /// With all bindings from it and to it.
     DeleteExchange(usize),

@@ -1,4 +1,4 @@
-//! Readers beside a writer: what a route may see of changes. Threads with real timing, no model.
+//! Readers beside a writer: the changes that a route may see. Threads with real timing, no model.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -39,7 +39,7 @@ fn find(broker: &Broker, request: &Request, exchange: &str) -> Result<Arc<Queue>
     store(broker, request.vhost(), exchange.as_bytes()).ok_or_else(missing)
 }
 
-/// `EXCHANGE [column ...]`: what waits, soonest first, at most `--limit`. Of messages that lie on disk, key and size are not
+/// `EXCHANGE [column ...]`: waiting messages, soonest first, at most `--limit`. Of messages that lie on disk, key and size are not
 /// shown.
 pub(crate) fn list_delayed_messages(broker: &Broker, request: &Request) -> Outcome {
     let Some((exchange, columns)) = request.args.split_first() else {

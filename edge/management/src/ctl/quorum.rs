@@ -180,7 +180,7 @@ fn shrink(broker: &Broker, node: &Node, request: &Request) -> Outcome {
     Ok(changed(request, membership::shrink(matching(broker, request)?, on)))
 }
 
-/// There is no memory to reclaim: what is settled is given up at once.
+/// There is no memory to reclaim: settled messages are given up at once.
 fn reclaim(broker: &Broker, request: &Request) -> Outcome {
     let [name] = arguments(request)?;
     match quorum_queue(broker, request.vhost(), name) {

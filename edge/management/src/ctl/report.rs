@@ -35,7 +35,7 @@ const OF_VHOST: &[(&str, &[&str])] = &[
     ("list_topic_permissions", &[]),
 ];
 
-/// All sections, one below the other; what fails says so in its place.
+/// All sections, one below the other; a section that fails says so in its place.
 pub(crate) fn report(broker: &Broker, node: &Node) -> Answer {
     let mut ok = String::new();
     for command in OF_NODE {

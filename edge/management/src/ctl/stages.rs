@@ -22,7 +22,7 @@ fn row(times: &StageTimes) -> Vec<Value> {
     row
 }
 
-/// The section of `status`: what was measured at all, one line a stage.
+/// The section of `status`: the measured stages, one line each.
 pub(crate) fn status(broker: &Broker) -> String {
     let seen = broker.stages().snapshot();
     let lines: Vec<String> = seen

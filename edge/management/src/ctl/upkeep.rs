@@ -1,4 +1,4 @@
-//! Commands of upkeep and diagnosis that operators' scripts call: what has nothing to do on a node of its own answers as
+//! Commands of upkeep and diagnosis that operators' scripts call: a command that has nothing to do on a node of its own answers as
 //! RabbitMQ does when there is nothing to do. Refuses to know plugins.
 
 use std::net::ToSocketAddrs;

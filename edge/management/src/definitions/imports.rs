@@ -221,8 +221,8 @@ fn check_restricted_exchanges(broker: &Broker, definitions: &Definitions) -> Res
     }
 }
 
-/// New vhosts with what the configuration gives them and their importer's permissions; what the document says of them comes later
-/// and counts.
+/// New vhosts with the configured objects and their importer's permissions; the objects of the document come later
+/// and count.
 fn for_new_vhosts(
     broker: &Broker,
     commands: Vec<Command>,

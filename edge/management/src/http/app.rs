@@ -25,7 +25,7 @@ use crate::resources::node::Node;
 pub struct Asset {
     /// Its media type.
     pub content_type: &'static str,
-    /// `gzip` when the bytes are compressed so; who does not take that gets them plain.
+    /// `gzip` when the bytes are compressed so; a client that does not take that gets them plain.
     pub content_encoding: Option<&'static str>,
     /// A strong entity tag, with its quotes.
     pub etag: Cow<'static, str>,
@@ -34,7 +34,7 @@ pub struct Asset {
 }
 
 impl Asset {
-    /// The file as a client takes it: what is compressed is unpacked for others, under another tag.
+    /// The file as a client takes it: compressed bytes are unpacked for others, under another tag.
     pub(crate) fn for_coding(self, coding: Coding) -> Self {
         if self.content_encoding.is_none() || coding == Coding::Gzip {
             return self;

@@ -23,7 +23,7 @@ pub(crate) enum Access {
     Vhost,
     /// As `Vhost`, but monitors may, too.
     VhostSeen,
-    /// As `Vhost`; what does not exist is the handler's to tell.
+    /// As `Vhost`; the handler tells of missing objects.
     VhostIfAny,
     /// As `Vhost`, and `policymaker` or `administrator`.
     Policymaker,

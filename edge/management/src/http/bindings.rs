@@ -66,7 +66,7 @@ fn binding_object(binding: &BindingRow) -> Value {
 }
 
 /// How a binding is named between its ends: `~` without key and arguments, else the quoted key, and a hash of the
-/// arguments if there are any. RabbitMQ's hash is one of Erlang terms; whoever reads it takes it from here.
+/// arguments if there are any. RabbitMQ's hash is one of Erlang terms; clients take it from here.
 fn properties_key(key: &[u8], arguments: &[u8]) -> String {
     match (key.is_empty(), arguments.is_empty()) {
         (true, true) => "~".into(),

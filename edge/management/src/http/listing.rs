@@ -33,7 +33,7 @@ const SORT_PARTS_MAX: usize = 8;
 const COLUMNS_MAX: usize = 256;
 /// Most parts of a path of `columns`: deeper than anything in an answer.
 const COLUMNS_PARTS_MAX: usize = 64;
-/// From so many items on, lists are sorted one at a time: what they are sorted by takes memory.
+/// From so many items on, lists are sorted one at a time: their sort keys take memory.
 const SORTED_TOGETHER_MAX: usize = 10_000;
 
 /// Which keys of an item are asked for.

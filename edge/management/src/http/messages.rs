@@ -35,7 +35,7 @@ const MESSAGE_BYTES: usize = 256;
 /// Bytes of messages of one answer after which no more messages are taken.
 const TAKEN_BYTES_MAX: usize = 64 << 20;
 
-/// Largest properties of a message, bytes: what a frame of RabbitMQ's default size holds beside what else is in it. More could
+/// Largest properties of a message, bytes, as many as a frame of RabbitMQ's default size holds beside its other parts. More could
 /// not be delivered, as a header is never split.
 const PROPERTIES_BYTES_MAX: usize = (128 << 10) - 20;
 

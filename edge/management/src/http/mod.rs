@@ -11,7 +11,7 @@
 //! them do at once, so that no request slows the data plane down by more than its share of the processor.
 //!
 //! Shapes, status codes and texts are those of RabbitMQ 4.3.6, compared by `testing/management`. Refuses to know AMQP
-//! sessions and files; what a browser gets beside `/api` comes from whoever made the [`App`].
+//! sessions and files; the files beside `/api` come from the maker of the [`App`].
 
 mod accept;
 mod answers;

@@ -221,7 +221,7 @@ fn parts(call: &Call) -> Result<Map<String, Value>, Problem> {
 }
 
 fn breakdown(mut parts: Map<String, Value>) -> Value {
-    // All of the parts together are what is resident: what nobody counts is a part, too.
+    // All of the parts together are the resident memory: uncounted bytes are a part, too.
     let total: u64 = parts.values().filter_map(Value::as_u64).sum();
     let used = total - parts["allocated_unused"].as_u64().unwrap_or(0);
     parts.insert("strategy".into(), "rss".into());
@@ -233,7 +233,7 @@ fn memory_bytes(call: &Call) -> Answer {
     Ok(Reply::Json(json!({"memory": breakdown(parts(call)?)})))
 }
 
-/// Rounded up, as RabbitMQ does: what is there at all is at least one per cent.
+/// Rounded up, as RabbitMQ does: anything above nothing is at least one per cent.
 fn memory_relative(call: &Call) -> Answer {
     let mut parts = parts(call)?;
     let total: u64 = parts.values().filter_map(Value::as_u64).sum();

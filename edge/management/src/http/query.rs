@@ -1,6 +1,6 @@
 //! Queries and words of paths: decoded and quoted as RabbitMQ does. Refuses to know which there are.
 
-/// Pairs of a query, decoded; what is not UTF-8 is replaced.
+/// Pairs of a query, decoded; bytes that are not UTF-8 are replaced.
 pub(crate) fn form(query: &str) -> Vec<(String, String)> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     pairs
@@ -17,7 +17,7 @@ pub(crate) fn is_well_formed(query: &str) -> bool {
     query.split('%').skip(1).all(is_code)
 }
 
-/// `%2F` and `+` as they are meant in queries; what is no code stays.
+/// `%2F` and `+` as they are meant in queries; other texts stay.
 pub(crate) fn unquote_plus(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut plain = Vec::with_capacity(bytes.len());

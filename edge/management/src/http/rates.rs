@@ -145,7 +145,7 @@ pub(crate) fn add_connection(
     json.extend(app.samples.with_rates(Key::Connection(id.count), &bytes, ranges.data));
 }
 
-/// `message_stats` of a channel: what it never did is not in them.
+/// `message_stats` of a channel, without operations that it never did.
 pub(crate) fn add_channel(
     app: &Inner,
     json: &mut Map<String, Value>,

@@ -1,4 +1,4 @@
-//! Memory for answers on their way: what is long takes room until its client has it, and all room together has a bound. Refuses to
+//! Memory for answers on their way: a long answer takes room until its client has it, and all room together has a bound. Refuses to
 //! know what is in answers.
 
 use std::io::{self, Write};

@@ -178,7 +178,7 @@ fn unread(head: &Parts, body: Body, response: Response<Body>) -> Response<Body> 
     response
 }
 
-/// The answer goes out at once; what still comes is read away beside it, in the time of an idle connection.
+/// The answer goes out at once; further bytes are read away beside it, in the time of an idle connection.
 fn linger(head: &Parts, body: Body) {
     if http_body::Body::is_end_stream(&body) {
         return;

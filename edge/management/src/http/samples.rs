@@ -1,4 +1,4 @@
-//! Rates: what counters were a moment ago, and over the last minutes. Refuses to know who counts.
+//! Rates: the values of counters a moment ago, and over the last minutes. Refuses to know the counters.
 //!
 //! Counters of the node are sampled every [`INTERVAL_MS`] for [`KEPT`] samples, and one of every minute is kept for longer. Of each
 //! kind of object at most [`ALWAYS_MAX`] are sampled all the time, for [`KEPT_UNSEEN`] samples: where there are more, the busiest ones.
@@ -220,9 +220,9 @@ struct Tracks {
 }
 
 impl Tracks {
-    /// Makes room for a new object: what nobody has looked at for long goes, and if that is not enough, what was looked at longest ago.
-    /// Whole lists that somebody asks for must not keep those out who look at one thing again and again, so what was sampled once
-    /// goes before all else.
+    /// Makes room for a new object: objects that nobody has looked at for long go, and if that is not enough, the one that was looked at
+    /// longest ago. Whole lists that somebody asks for must not keep those out who look at one thing again and again, so what was sampled
+    /// once goes before all else.
     fn make_room(&mut self, at_ms: u64) {
         if self.all.len() < OBJECTS_MAX {
             return;

@@ -1,5 +1,5 @@
-//! Connection slots: who may stay connected to a listener for HTTP, bounds in number and per address, and which idle connection makes
-//! room for a new one. Refuses to know sockets and requests.
+//! Connection slots: the connections that may stay on a listener for HTTP, bounds in number and per address, and which idle connection
+//! makes room for a new one. Refuses to know sockets and requests.
 //!
 //! A connection is busy from the end of a request's head to the end of its answer, fresh for a moment before its first request, and idle
 //! otherwise, also while it goes on to send a body after the answer. Only idle ones are ended: when thousands come at once, each gets
@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 /// How long a new connection may take to ask before it counts as idle, while most have not asked anything: somebody only connects.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// How long otherwise: what a client sent while it waited in the kernel comes again only when the client tries again, in seconds.
+/// How long otherwise: a packet that a client sent while it waited in the kernel comes again only when the client tries again, in seconds.
 const FRESH_AMONG_BUSY: Duration = Duration::from_secs(10);
 
 /// How many there are.

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// Bytes of a text that are compared.
 const TEXT_BYTES_MAX: usize = 255;
 
-/// A value to sort by. Objects are as good as each other, and so are lists: what is in them is not kept.
+/// A value to sort by. Objects are as good as each other, and so are lists: their content is not kept.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Key {
     Whole(i64),

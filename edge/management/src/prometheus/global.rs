@@ -1,4 +1,4 @@
-//! Metrics that stand on every page or on none but the first: who the node is, alarms, totals, what has passed per protocol.
+//! Metrics that stand on every page or on none but the first: identity of the node, alarms, totals, messages per protocol.
 
 use std::collections::BTreeMap;
 use std::io;

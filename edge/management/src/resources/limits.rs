@@ -22,7 +22,7 @@ fn term(value: &Value) -> String {
     }
 }
 
-/// Limits in an object; `what` is RabbitMQ's word for all of them. An empty list is none: what RabbitMQ exports of a vhost whose last limit
+/// Limits in an object; `what` is RabbitMQ's word for all of them. An empty list is none: RabbitMQ exports it of a vhost whose last limit
 /// was cleared.
 ///
 /// # Errors

@@ -42,7 +42,7 @@ impl Map {
     }
 }
 
-/// The entries of an object; what is no object has none. A value that is no text stands for a vhost of that spelling, which there is
+/// The entries of an object; another value has none. A value that is no text stands for a vhost of that spelling, which there is
 /// not: the client is refused rather than let into the default vhost.
 fn read(text: &str) -> HashMap<String, String> {
     let Ok(Value::Object(entries)) = serde_json::from_str(text) else { return HashMap::new() };

@@ -6,16 +6,16 @@ use serde_json::{Map, Value};
 use wire::amqp091::{ArrayBuf, Table, TableBuf, Value as Field};
 
 /// Tables and arrays nested deeper than this are shown empty, and refused here. A listing with types has two levels of JSON for each of
-/// them, and readers of JSON, our own among them, go no deeper than 128: what is shown and exported can always be read again.
+/// them, and readers of JSON, our own among them, go no deeper than 128: a value that is shown and exported can always be read again.
 const DEPTH_MAX: usize = 56;
 
-/// Longest name of an argument, bytes: what its length octet can say.
+/// Longest name of an argument, bytes, the most that its length octet can say.
 const FIELD_NAME_BYTES_MAX: usize = 255;
 
 /// How RabbitMQ shows a void value. A text like it that comes in stays a text, as in RabbitMQ.
 const VOID: &str = "undefined";
 
-/// Bytes as text; what is not UTF-8 is replaced.
+/// Bytes as text; bytes that are not UTF-8 are replaced.
 pub(crate) fn text(bytes: &[u8]) -> Value {
     String::from_utf8_lossy(bytes).into_owned().into()
 }

@@ -1,4 +1,4 @@
-//! A client that keeps nothing: what the allocator counts is the server's. It blocks, and panics at what it does not expect.
+//! A client that keeps nothing: the allocator counts the server's memory. It blocks, and panics at unexpected frames.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -35,7 +35,7 @@ pub(super) struct Dials(Mutex<HashMap<String, Dial>>);
 struct Dial {
     /// The consumer that was there last.
     name: Option<NodeName>,
-    /// An operator has named it; what others have told gives way to it.
+    /// An operator has named it; addresses that others have told give way to it.
     is_configured: bool,
     task: AbortHandle,
 }

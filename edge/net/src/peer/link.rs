@@ -24,7 +24,7 @@ const SIGN_INTERVAL: Duration = Duration::from_millis(250);
 const SILENCE_MS: u64 = 1_000;
 /// A connection that takes nothing for so long is down.
 const STUCK_MS: u64 = 5_000;
-/// A look that comes so late says that this process has stood: what came meanwhile is read before anybody is judged.
+/// A look that comes so late says that this process has stood: frames that came meanwhile are read before any node is judged.
 const LATE: Duration = Duration::from_millis(400);
 /// How many signs of life lie between two lists of nodes.
 const SIGNS_PER_LIST: u32 = 20;

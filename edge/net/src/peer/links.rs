@@ -1,4 +1,4 @@
-//! The links of one node: what the broker and the server hold.
+//! The links of one node. The broker and the server hold them.
 
 use std::collections::HashMap;
 use std::io;

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// Bytes read at once; what is larger goes past this buffer.
+/// Bytes read at once; a larger frame goes past this buffer.
 const READ_BYTES: usize = 64 << 10;
 
 /// TLS between nodes: every node is a server for those that dial it and a client of those that it dials.

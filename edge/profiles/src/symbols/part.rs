@@ -35,7 +35,7 @@ impl Pages {
         Ok(Pages { file, length, kept })
     }
 
-    /// A part of the file; what lies behind its end is left out.
+    /// A part of the file; bytes behind its end are left out.
     pub(super) fn part(&self, at: u64, length: u64) -> Part<'_> {
         let at = at.min(self.length);
         let length = length.min(self.length - at);

@@ -4,7 +4,7 @@
 //! Refuses to know queues and when a publish counts as safe; that is the broker's business (B106-B108).
 //!
 //! Rules (B105): a number is confirmed once; `multiple` covers only numbers that are all settled and of which none was
-//! refused in the same group; what comes out of order is acked on its own, so that nothing waits for a slow queue.
+//! refused in the same group; an answer out of order is acked on its own, so that nothing waits for a slow queue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

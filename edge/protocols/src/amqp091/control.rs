@@ -1,4 +1,4 @@
-//! A connection as management sees it: what it is, and how to ask it to close. Shared with other threads.
+//! A connection as management sees it: its facts, and how to ask it to close. Shared with other threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! The delivery side of a connection: who consumes, the next delivery tags, what is unacked. It lives under the
+//! The delivery side of a connection: consumers, the next delivery tags, unacked messages. It lives under the
 //! outbox's lock, so a queue cell hands over a whole run of deliveries with one lock.
 //!
 //! Refuses to know the broker: queues appear as numbers of sources only. Nothing here allocates per message, except the

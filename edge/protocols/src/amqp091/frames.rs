@@ -90,12 +90,12 @@ impl Running {
                 self.sync();
                 self.open_channel(number)
             }
-            // B37: who closes twice in one breath is answered twice.
+            // B37: a client that closes twice in one breath is answered twice.
             Method::ChannelClose(_) if self.channels.is_just_closed(number) => {
                 self.reply(number, channel::CloseOk {});
                 Ok(())
             }
-            // B41: what the client sent before it knew that the channel is closed.
+            // B41: frames that the client sent before it knew that the channel is closed.
             _ if self.channels.is_just_closed(number) => Ok(()),
             _ => Err(Failure::channel_not_open(method)),
         }

@@ -25,7 +25,7 @@ pub(crate) enum Greeting {
     Refused([u8; 8]),
 }
 
-/// AMQP 1.0's SASL header: what RabbitMQ answers to everything it does not know.
+/// AMQP 1.0's SASL header: RabbitMQ's answer to everything it does not know.
 const SASL_HEADER: [u8; 8] = *b"AMQP\x03\x01\x00\x00";
 
 /// Judges the first eight bytes.

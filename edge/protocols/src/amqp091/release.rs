@@ -13,7 +13,7 @@ use super::pending::{Awaited, Pending, give_back};
 use super::running::Running;
 
 impl Running {
-    /// Closes a channel with an error; what comes on it is discarded until close-ok (B41).
+    /// Closes a channel with an error; frames on it are discarded until close-ok (B41).
     pub(crate) fn fail_channel(&mut self, number: u16, failure: &Failure) {
         if !self.channels.is_open(number) {
             return;

@@ -79,7 +79,7 @@ impl Running {
         &all[done..]
     }
 
-    /// Makes what is added from now on settled this way; what was added before goes to its queues if it differs.
+    /// Settles deliveries that are added from now on this way; earlier ones go to their queues if the way differs.
     pub(crate) fn settle_as(&mut self, how: SettleHow) {
         if self.settlements.how() != how {
             self.submit();

@@ -171,7 +171,7 @@ impl Running {
         Ok(())
     }
 
-    /// Keeps a publish that would be taken now. At commit it is checked again: what decides may have changed.
+    /// Keeps a publish that would be taken now. At commit it is checked again: queues, exchanges or rights may have changed.
     pub(crate) fn publish_in_transaction(&mut self, number: u16, content: &Content<'_>) -> Outcome {
         let channel = self.channels.get(number).expect("the channel is open");
         self.publisher.check(&mut channel.publish, &content.incoming()).map_err(blame)?;

@@ -1,4 +1,4 @@
-//! Filters of a link that receives: what of them is in effect, and what its queue is told.
+//! Filters of a link that receives: the filters in effect, and the ones that its queue gets.
 //!
 //! Refuses to know queues: as in RabbitMQ, filters are read for every type of queue, and streams alone have them. Filters that are not known,
 //! or not valid, are left out of the answer; the link is not refused.

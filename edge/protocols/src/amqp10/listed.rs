@@ -1,4 +1,4 @@
-//! Links as management lists them: what is said of each when it is attached, and the counters that its task moves.
+//! Links as management lists them: the facts of each when it is attached, and the counters that its task moves.
 //!
 //! Refuses to know how lists are shown.
 

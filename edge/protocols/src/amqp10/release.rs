@@ -23,7 +23,7 @@ impl Running {
         self.await_calls(calls, answer);
     }
 
-    /// Gives back what a link holds; whoever calls this tells the client.
+    /// Gives back the messages that a link holds; the caller tells the client.
     pub(crate) fn detach_quietly(&mut self, channel: u16, handle: u32) {
         if let Some(link) = self.session(channel).by_handle.remove(&handle) {
             self.sink.outbox.lock().state().unlist(channel, handle);
@@ -51,7 +51,7 @@ impl Running {
         }
     }
 
-    /// The server ends a session; what comes on it is passed over until the client's end.
+    /// The server ends a session; frames on it are passed over until the client's end.
     pub(crate) fn end_with(&mut self, channel: u16, trouble: &Trouble) {
         let Some(session) = self.sessions.get_mut(usize::from(channel)).and_then(Option::as_deref_mut) else {
             return;

@@ -1,4 +1,4 @@
-//! Dispositions: what the client does with deliveries.
+//! Dispositions: the client's answers to deliveries.
 //!
 //! Refuses to know what queues do with them.
 
@@ -93,7 +93,7 @@ impl Running {
         Ok(())
     }
 
-    /// Makes what is added from now on settled this way; what was added before goes to its queues if it differs.
+    /// Settles deliveries that are added from now on this way; earlier ones go to their queues if the way differs.
     pub(crate) fn settle_as(&mut self, how: SettleHow) {
         if self.settlements.how() != how {
             self.submit();

@@ -1,4 +1,4 @@
-//! CONNECT: who the client is, what it asks for, and what becomes of the session it had before.
+//! CONNECT: the identity of the client, its wishes, and the fate of its earlier session.
 
 use std::sync::Arc;
 

@@ -44,7 +44,7 @@ impl Level {
         self.below.is_empty() && self.kept.is_none()
     }
 
-    /// Puts a message in its place, or takes it away; what was there.
+    /// Puts a message in its place, or takes it away; returns the message that was there.
     fn put(&mut self, topic: Option<&str>, kept: Option<Arc<Kept>>) -> Option<Arc<Kept>> {
         let Some(topic) = topic else { return std::mem::replace(&mut self.kept, kept) };
         let (first, rest) = first_level(topic);

@@ -1,4 +1,4 @@
-//! An open connection: what is on the way to the broker, and what it holds there.
+//! An open connection: its requests on the way to the broker, and its objects there.
 //!
 //! Refuses to know packets' bytes, keep alive and how the socket is driven; `session.rs` does.
 
@@ -108,7 +108,7 @@ impl Running {
         self.sources.get(token as usize - 1)?.as_ref()
     }
 
-    /// The session stops consuming from a shared queue; what it has of it goes back. The last one deletes it.
+    /// The session stops consuming from a shared queue; its messages go back. The last one deletes it.
     pub(crate) fn detach(&mut self, token: u32) {
         self.submit();
         let Some(queue) = self.sources.get_mut(token as usize - 1).and_then(Option::take) else { return };
@@ -315,7 +315,7 @@ impl Running {
         self.resume_paused();
     }
 
-    /// The connection ends: what is unacknowledged goes back to its queues, and the session ends if it does not outlive it.
+    /// The connection ends: unacknowledged messages go back to their queues, and the session ends if it does not outlive it.
     pub(crate) fn release(&mut self) {
         self.submit();
         let mut left = self.work.with_side(|side| side.inflight.take_all());

@@ -160,7 +160,7 @@ async fn begin(
     if !has_source[token as usize - 1] && is_new(changed) {
         changed.attached.push((token, work.attach(token).await?));
     }
-    // Before the binding: what comes by it at once must find the filter.
+    // Before the binding: a message that comes by it at once must find the filter.
     let old = work.with_side(|side| side.filters.put(filter.clone()));
     match work.begin_bind(&work.queue_name(token), &filter) {
         Ok(bound) => Ok(Begun { filter, old, bound, at }),

@@ -1,4 +1,4 @@
-//! A session's topic filters: what they match, and how they stand in bindings.
+//! A session's topic filters: their matches, and their form in bindings.
 //!
 //! Routing is done by the exchange, on translated keys. Here a message that has come is matched once more by the rules of MQTT: routing
 //! does not know identifiers and options, and matches a little more than MQTT does.

@@ -30,7 +30,7 @@ pub(crate) struct Work {
     pub(crate) broker: Broker,
     /// The client's user.
     pub(crate) principal: Principal,
-    /// The same connection, acting for the broker itself: what follows from what the user may do.
+    /// The same connection, acting for the broker itself: consequences of actions that the user may do.
     pub(crate) internal: Principal,
     pub(crate) settings: Arc<Settings>,
     pub(crate) sink: Arc<Sink>,
@@ -191,7 +191,7 @@ impl Work {
         format!("mqtt-will-{}", self.client_id)
     }
 
-    /// Makes that queue: what is published to it goes to a topic after so many seconds.
+    /// Makes that queue: a message in it goes to a topic after so many seconds.
     pub(crate) fn declare_will_queue(&self, topic: &str, delay_s: u32) -> Result<String, Refused> {
         let (name, mut key) = (self.will_queue_name(), Vec::new());
         push_key(topic, &mut key);

@@ -57,7 +57,7 @@ pub(super) fn argument(resource: &Resource, error: &ArgumentError) -> String {
 }
 
 /// B48. RabbitMQ (3.10 and 4.3) says `invalid` when the word happens to be an atom of its virtual machine, `unknown`
-/// otherwise: what is an atom depends on what else the node has loaded. Here the words that anybody may write by mistake.
+/// otherwise: the set of atoms depends on the modules that the node has loaded. Here the words that anybody may write by mistake.
 pub(super) fn unknown_exchange_type(kind: &[u8]) -> String {
     const ATOMS: &[&[u8]] =
         &[b"", b"queue", b"exchange", b"binding", b"policy", b"classic", b"quorum", b"stream", b"federation"];

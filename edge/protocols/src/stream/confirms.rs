@@ -1,4 +1,4 @@
-//! Confirms: what is committed is told, in one frame for each publisher.
+//! Confirms: committed ids are told, in one frame for each publisher.
 
 use wire::stream::commands::PublishError;
 use wire::stream::{ListBuf, PublishingError, ResponseCode, write_publish_confirm};
@@ -77,7 +77,7 @@ impl Running {
         }
     }
 
-    /// A stream takes nothing more: what it has not committed is not stored.
+    /// A stream takes nothing more: uncommitted entries are not stored.
     fn lose(&mut self, at: usize) {
         let Some(publisher) = self.publishers[at].as_mut() else { return };
         let lost: Vec<u64> = publisher.pending.drain(..).flat_map(|run| run.ids()).collect();

@@ -207,7 +207,7 @@ impl Running {
         self.respond(correlation_id, responses::QueryOffset { code, offset });
     }
 
-    /// Sends what there is, as far as credit and socket go; what comes later wakes the connection.
+    /// Sends the chunks that are there, as far as credit and socket go; later ones wake the connection.
     pub(crate) fn deliver(&mut self) {
         let count = self.consumers.len();
         for nth in 0..count {

@@ -72,7 +72,7 @@ impl Control {
         std::mem::take(&mut *self.news.lock())
     }
 
-    /// A subscription is gone: what it was to become concerns nobody.
+    /// A subscription is gone: its next state concerns nobody.
     pub(crate) fn forget_news(&self, subscription: u8) {
         self.news.lock().retain(|(other, _)| *other != subscription);
     }

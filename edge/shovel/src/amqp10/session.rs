@@ -121,7 +121,7 @@ impl Port10 {
     /// Reads frames until a message is whole, which is then in `arriving`, or no frame is.
     ///
     /// # Errors
-    /// The peer ends link, session or connection; what it sends is not AMQP 1.0.
+    /// The peer ends link, session or connection; its bytes are not AMQP 1.0.
     pub(crate) fn take(&mut self, arriving: &mut Arriving) -> Result<bool, LinkError> {
         let mut is_whole = false;
         while !is_whole {
@@ -144,7 +144,7 @@ impl Port10 {
         Ok(is_whole)
     }
 
-    /// Reads frames; what they say of messages goes to `each`.
+    /// Reads frames; their news of messages go to `each`.
     ///
     /// # Errors
     /// As [`Self::take`].

@@ -21,7 +21,7 @@ use crate::{IoFailure, Position};
 pub struct LogFile {
     /// The file.
     pub path: PathBuf,
-    /// Where its first record begins: what a whole header says, whatever the name is; else what the name says.
+    /// Where its first record begins: the position in a whole header, whatever the name is; else the one in the name.
     pub first: Position,
     /// Where the next file begins; `None` for the newest.
     pub next_first: Option<Position>,

@@ -57,7 +57,7 @@ pub(super) struct Manifest {
     held: Held,
     /// The slot to be written first: the other one is whole, and synced.
     first: usize,
-    /// A sync has failed: what the file says after a power cut is the old or the new, and nothing more is written to it.
+    /// A sync has failed: the file has the old or the new content after a power cut, and nothing more is written to it.
     failure: Option<IoFailure>,
 }
 

@@ -1,6 +1,6 @@
 //! Damage so small that a record's checksum tells what was there: one byte. Knows nothing of what records mean, nor of files.
 //!
-//! A CRC is linear: what a wrong byte does to it depends on the byte's place and on nothing else in the record, so the place can be
+//! A CRC is linear: the effect of a wrong byte depends on the byte's place and on nothing else in the record, so the place can be
 //! computed, going backwards from the end. Damage of another kind looks like one wrong byte only by chance, and the chance grows
 //! with the number of bytes that could be the one: longer records are left as they are.
 

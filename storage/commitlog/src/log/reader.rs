@@ -18,7 +18,7 @@ const WINDOW_BYTES: u64 = 1 << 20;
 /// One record as it was appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Where it ends: what [`crate::Log::append`] returned for it.
+    /// Where it ends: the position that [`crate::Log::append`] returned for it.
     pub position: Position,
     /// The caller's stream number.
     pub stream: u64,

@@ -123,7 +123,7 @@ pub(super) fn recover(disk: &Arc<dyn Disk>, dir: &Path) -> Result<(Recovered, Ve
     Ok((recovered, files))
 }
 
-/// Tells damage at the end of the newest file by its place: what was synced is no unfinished write.
+/// Tells damage at the end of the newest file by its place: a synced record is no unfinished write.
 fn check_end(held: Option<Held>, path: &Path, end: Position, found: &FileEnd) -> Result<(), LogError> {
     match (found.bad, held) {
         (Some(damage), Some(held)) if end < held.end => {

@@ -107,7 +107,7 @@ impl LogWriter {
         let work = &self.shared.work;
         let mut pending = self.shared.pending.lock();
         if !pending.is_urgent() {
-            // With something there or not: what comes in this time need not wake anybody.
+            // With something there or not: records that come in this time need not wake anybody.
             pending.writer = WriterIs::Resting;
             work.wait_while_for(&mut pending, |pending| !pending.is_urgent(), UNAWAITED_DELAY_MAX);
         }
@@ -131,7 +131,7 @@ impl LogWriter {
     fn pause(&self) {
         let mut pending = self.shared.pending.lock();
         if matches!(pending.mode, Mode::Open) {
-            // The appenders need not wake it: what they bring has to wait too.
+            // The appenders need not wake it: their records have to wait too.
             self.shared.work.wait_for(&mut pending, ROOM_RETRY_INTERVAL);
         }
     }
@@ -231,7 +231,7 @@ impl LogWriter {
         if bytes > 0 && self.file.is_full_for(bytes, file_bytes_max) {
             self.roll(first)?;
         } else if seals && self.file.has_records() {
-            // Nobody needs it: what is to be written may fit where there is no room for a file.
+            // Nobody needs it: the next records may fit where there is no room for a file.
             self.roll(first)
                 .or_else(|failure| if failure.is_out_of_room() { Ok(()) } else { Err(failure) })?;
         }

@@ -26,7 +26,7 @@ pub enum SegmentError {
         /// Its format version.
         version: u32,
     },
-    /// An earlier sync of this stream's files failed: what was written since the last good one may be lost, and nothing more
+    /// An earlier sync of this stream's files failed: blocks written since the last good one may be lost, and nothing more
     /// is written until the segments are opened anew.
     #[error("the stream's segments have failed: {0}")]
     Poisoned(IoFailure),

@@ -1,7 +1,7 @@
 //! A segment file byte by byte. Knows nothing of reading or writing files. The same drawing is in `docs/formats/segment.md`.
 //!
-//! All numbers are big-endian. A file is a header followed by blocks without gaps; what follows the last block that was synced
-//! before a crash is undefined.
+//! All numbers are big-endian. A file is a header followed by blocks without gaps; bytes after the last block that was synced
+//! before a crash are undefined.
 //!
 //! ```text
 //! file header, 32 bytes

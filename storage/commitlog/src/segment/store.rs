@@ -64,7 +64,7 @@ struct StreamState {
     segments: Vec<Arc<Segment>>,
     /// Length of the last segment's file, if blocks may be added to it.
     writable_len: Option<u32>,
-    /// The stream is no longer in the map: whoever still has it looks there again.
+    /// The stream is no longer in the map: a thread that still has it looks there again.
     is_deleted: bool,
 }
 

@@ -356,7 +356,7 @@ fn only_blocks_that_are_surely_on_the_disk_leave_the_systems_cache() {
 /// The knowledge of a seed's run of segments.
 #[derive(Default)]
 struct Model {
-    /// Per stream: what was written, and whether a sync has covered it.
+    /// Per stream: the written blocks, and whether a sync has covered them.
     blocks: BTreeMap<(u64, BlockLocation), (Vec<u8>, Synced)>,
 }
 

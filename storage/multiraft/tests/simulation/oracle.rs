@@ -109,7 +109,7 @@ impl Oracle {
         *self.events.entry(event).or_default() += 1;
     }
 
-    /// Leader completeness: what was committed in earlier terms is in the log of a new leader.
+    /// Leader completeness: entries that were committed in earlier terms are in the log of a new leader.
     fn new_leader(&mut self, replica: ReplicaId, term: u64, group: &Group<RaftRs>) {
         self.note("a leader is elected");
         let heads = group.heads();

@@ -1,4 +1,4 @@
-//! Streams on a simulated disk: what was committed is there once, in order, under its offset, whatever happens to the power.
+//! Streams on a simulated disk: each committed entry is there once, in order, under its offset, whatever happens to the power.
 
 #![expect(
     clippy::unwrap_used,

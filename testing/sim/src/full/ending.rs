@@ -97,7 +97,7 @@ impl Full {
         (self.ledger.come_count, self.plan.sources().iter().map(of_source).sum())
     }
 
-    /// Until nothing is left in any queue: what comes again after a crash comes last.
+    /// Until nothing is left in any queue: messages that come again after a crash come last.
     fn await_empty(&mut self, life: &mut Life) -> Result<(), String> {
         let until_ms = self.now_ms() + PATIENCE_MS + self.plan.longest_ms();
         while self.depths(life).iter().any(|depth| *depth != (0, 0)) {

@@ -161,7 +161,7 @@ impl Full {
         (0..self.plan.roles.len()).map(|slot| depth(slot).unwrap_or_default()).collect()
     }
 
-    /// Says where everything stands. Queues are asked whether anybody listens or not: what they are asked is part of what happens.
+    /// Says where everything stands. Queues are asked whether anybody listens or not: the questions are part of the history.
     pub(super) fn tell_standing(&self, what: &str, life: &Life) {
         let shown = self.shown(life);
         self.tell(&|| format!("{}: {what}, {shown}", self.now_ms()));

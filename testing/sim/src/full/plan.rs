@@ -132,7 +132,7 @@ impl Plan {
         slot
     }
 
-    /// Whether messages leave this queue in their order: what expires may overtake what was rejected and waits.
+    /// Whether messages leave this queue in their order: an expired message may overtake a rejected one that waits.
     pub(super) fn is_in_order(&self, mut slot: usize) -> bool {
         loop {
             let Role { kind, consumer, .. } = &self.roles[slot];

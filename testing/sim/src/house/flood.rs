@@ -54,7 +54,7 @@ pub(super) struct Flood {
     /// Number of the next message, and of the next to come.
     next: u64,
     expected: u64,
-    /// The disk has failed calls in this life: what was on it may be gone.
+    /// The disk has failed calls in this life: messages on it may be gone.
     is_doubtful: bool,
     ledger: Ledger,
 }

@@ -22,7 +22,7 @@ use crate::life::{Life, MEMORY_BYTES, World};
 /// How long a history runs, in lives.
 const LIVES: u64 = 5;
 
-/// How long a history of queues that are used at once runs, in lives: what matters happens at their ends.
+/// How long a history of queues that are used at once runs, in lives: faults happen at their ends.
 const NEWBORN_LIVES: u64 = 12;
 
 /// Calls to the disk before a process ends in the middle of one, at most.
@@ -344,7 +344,7 @@ impl House {
     /// The disk is as it should be again, and so is the broker after a while.
     fn calm_down(&mut self, life: &mut Life) -> Result<(), String> {
         if let Weather::Stalled(_) = self.weather {
-            // All that can go on without the one has: what only waits for others is confirmed.
+            // All that can go on without the one has: publishes that only wait for others are confirmed.
             self.one(life, 0, |_, site| {
                 site.idle();
                 Ok(())

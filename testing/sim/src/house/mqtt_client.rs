@@ -80,7 +80,7 @@ impl Client {
         client
     }
 
-    /// A packet arrives; what cannot be taken yet is kept.
+    /// A packet arrives; one that cannot be taken yet is kept.
     pub(super) fn send(&mut self, packet: &Packet<'_>) {
         packet.encode(Version::V311, &mut self.input);
         self.turn();

@@ -1,6 +1,6 @@
 //! Dead letters that come back, and dead letters for a queue that comes and goes: `ring-a` expires into `ring-b`, which rejects or
 //! expires into `ring-a`; `chain-c` expires and overflows into `chain-d`, which is deleted and declared again. Knows the rules of
-//! dead letters: what goes round without anybody's rejection is dropped.
+//! dead letters: a message that goes round without anybody's rejection is dropped.
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use super::site::Site;
 
 /// One party on the broker.
 pub(crate) trait Tenant {
-    /// A life begins: what has to be there, and is not, is declared.
+    /// A life begins: missing objects are declared.
     fn begin(&mut self, site: &mut Site<'_>) -> Result<(), String>;
 
     /// One operation of random choice. In bad weather nothing that would have to be answered.
@@ -21,7 +21,7 @@ pub(crate) trait Tenant {
     /// Puts back what it has fetched, as who leaves does; a queue that goes with its consumers goes.
     fn release(&mut self, site: &mut Site<'_>) -> Result<(), String>;
 
-    /// Compares what is there with what should be. Nothing is fetched, all engines are idle; what it fetches it puts back.
+    /// Compares the messages with the expected ones. All engines are idle; fetched messages are put back.
     fn audit(&mut self, site: &mut Site<'_>) -> Result<(), String>;
 
     /// The life is over; without a word or in order.

@@ -1,5 +1,5 @@
-//! Transactions over a real session: what is not committed is seen by nobody and comes back by itself, what was rolled back never
-//! comes, what commit-ok was told of is safe. Knows what the client has asked for and been told.
+//! Transactions over a real session: nobody sees uncommitted messages, and they come back by themselves; rolled back ones never
+//! come, and messages of an answered commit are safe. Knows what the client has asked for and been told.
 
 use broker::{Engine, SettleHow};
 use wire::amqp091::methods::{basic, tx};

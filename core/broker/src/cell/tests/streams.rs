@@ -1,4 +1,4 @@
-//! The cell of a stream: what is confirmed is committed and there after a power cut, also when the declaration was not durable at first;
+//! The cell of a stream: a confirmed message is committed and there after a power cut, also when the declaration was not durable at first;
 //! consumers read on where they say.
 
 use message::{Filter, TableBuf};
@@ -29,7 +29,7 @@ fn declare(broker: &Broker, principal: &Principal, name: &str) -> Arc<Queue> {
     principal.vhost.queue(name.as_bytes()).expect("it is there at once")
 }
 
-/// Publishes with confirms; who is told of them.
+/// Publishes with confirms; returns the sink that is told of them.
 fn publish(broker: &Broker, principal: &Principal, bodies: &[String]) -> Arc<Told> {
     let (told, mut channel) = (Arc::<Told>::default(), PublishChannel::new());
     channel.enable_confirms(told.clone());

@@ -56,7 +56,7 @@ impl Fars {
         self.early.lock().retain(|(early, _)| early != name);
         let is_linked = self.get(name).is_some();
         if is_linked {
-            // Before anybody finds no link: what is settled from here on waits for the next one.
+            // Before anybody finds no link: settlements from here on wait for the next one.
             self.replicated().iter().for_each(|queue| queue.link_lost(name));
         }
         let gone = self.linked.write().remove(name);
@@ -79,7 +79,7 @@ impl Fars {
         all.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// A consumer of this node is brought to another node: what was on its way to it goes back there.
+    /// A consumer of this node is brought to another node: deliveries on their way to it go back there.
     pub(in crate::cluster) fn forget_consumer(&self, consumer: queues::ConsumerId) {
         let all: Vec<_> = self.linked.read().values().cloned().collect();
         all.iter().for_each(|far| far.forget_consumer(consumer));
@@ -142,7 +142,7 @@ impl Fars {
         }
     }
 
-    /// More of the metadata is applied here: what waited for it is tried again.
+    /// More of the metadata is applied here: work that waited for it is tried again.
     pub(in crate::cluster) fn applied(&self, applied: u64) {
         self.applying(applied);
         let Some(services) = self.services.get().and_then(Weak::upgrade) else { return };

@@ -1,4 +1,4 @@
-//! The side of the node that has the messages: what another node asks of queues here, and its consumers.
+//! The side of the node that has the messages: requests of another node to queues here, and its consumers.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -125,7 +125,7 @@ impl Far {
         let asking = Asking::read(&mut Fields(message.clone()))?;
         *self.guests.services.lock() = Arc::downgrade(services);
         let mut early = self.guests.early.lock();
-        // Under the lock: who shows a newer view looks here afterwards.
+        // Under the lock: the bringer of a newer view looks here afterwards.
         let applied = services.cluster.as_ref().map_or(0, |cluster| cluster.view().applied);
         let queue = services.queue_by_id(QueueId(asking.queue));
         let is_here = queue.is_some_and(|queue| !queue.is_elsewhere());
@@ -143,7 +143,7 @@ impl Far {
             let early = self.guests.early.lock();
             let Some((_, message)) = early.front().filter(|(needed, _)| *needed <= applied) else { return };
             let message = message.clone();
-            // Removed afterwards: what comes meanwhile stays behind it.
+            // Removed afterwards: events that come meanwhile stay behind it.
             drop(early);
             let _unreadable = self.ask_here(services, message);
             self.guests.early.lock().pop_front();
@@ -297,7 +297,7 @@ impl Far {
         Some(())
     }
 
-    /// Settles what of these its clients have: who comes late does not settle somebody else's delivery.
+    /// Settles those of these that its clients have: a late settlement does not settle another client's delivery.
     fn take_settlement(&self, queue: &Arc<Queue>, from: &mut Fields) -> Option<()> {
         let (how, runs) = frames::settlement(from)?;
         let mut theirs = Vec::with_capacity(runs.len());
@@ -340,7 +340,7 @@ impl Far {
         }
     }
 
-    /// This node does not lead a queue any more: what clients of the other node have of it, they claim from the next leader.
+    /// This node does not lead a queue any more: clients of the other node claim their messages from the next leader.
     pub(in crate::cluster) fn forget_unsettled(&self, queue: QueueId) {
         self.guests.unsettled.lock().retain(|(of, _), _| *of != queue);
     }

@@ -118,7 +118,7 @@ pub(crate) trait Surroundings: Send + Sync {
     /// The requester behind an address of another node; `None` when that is not linked.
     fn requester(&self, node: u16, vhost: &str, address: &[u8]) -> Option<Box<dyn FarRequester>>;
 
-    /// Something about nodes or members of queues is to be noted. May be lost: whoever needs it asks again.
+    /// Something about nodes or members of queues is to be noted. May be lost: a node that needs it asks again.
     fn step(&self, step: metadata::ClusterStep);
 
     /// Does something when this node has all that the cluster had committed when it was asked.

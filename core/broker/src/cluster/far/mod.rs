@@ -1,4 +1,4 @@
-//! Queues that live on another node: what is done to them here goes through the link to their home, and what comes of it comes back.
+//! Queues that live on another node: operations on them here go through the link to their home, and results come back.
 //!
 //! [`origin`] is the side of the node whose client asks, [`home`] that of the node which has the messages; [`frames`] is what they say to each
 //! other, all of it on the live lane and in order. When the link ends, both sides give up what it carried: publishes are nacked, consumers are

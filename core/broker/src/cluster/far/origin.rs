@@ -1,4 +1,4 @@
-//! The side of the node whose client asks: what was asked of queues elsewhere and is not answered, and consumers of theirs that are here.
+//! The side of the node whose client asks: unanswered requests to queues elsewhere, and their consumers that are here.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -108,7 +108,7 @@ impl Far {
         Some(())
     }
 
-    /// A consumer is gone: what its session has not taken goes back.
+    /// A consumer is gone: deliveries that its session has not taken go back.
     fn put_back(&self, id: ConsumerId) {
         let Some(abroad) = self.asked.consumers.lock().remove(&id) else { return };
         let waiting = std::mem::take(&mut abroad.waiting.lock().deliveries);

@@ -62,7 +62,7 @@ impl Queue {
         let (mut refused, mut waiting) = (Vec::new(), Vec::new());
         for numbers in std::mem::take(&mut claiming.numbers) {
             for number in numbers {
-                // One waits at a time: what is read for it stays in memory until then.
+                // One waits at a time: the messages that are read for it stay in memory until then.
                 let is_next = waiting.is_empty();
                 let claim = is_next.then(|| classic.claim(claiming.holder, MessageSeq(number), fx));
                 match claim.unwrap_or(Claim::Waits) {

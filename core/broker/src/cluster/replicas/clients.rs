@@ -32,7 +32,7 @@ fn is_of_node(runs: &[SettleRun], node: u16) -> bool {
 }
 
 impl Queue {
-    /// A client of this node asks for something: what it has is noted. `None` for what waits until the leader knows of that.
+    /// A client of this node asks for something: its messages are noted. `None` for a request that waits until the leader knows of that.
     pub(crate) fn note_client(self: &Arc<Self>, event: Event) -> Option<Event> {
         let Some(replica) = self.replica.get() else { return Some(event) };
         match event {

@@ -26,14 +26,14 @@ pub(super) struct Held {
     has_lost: AtomicBool,
 }
 
-/// A consumer of this node; what it takes is noted.
+/// A consumer of this node; its deliveries are noted.
 pub(super) struct Noting {
     sink: Arc<dyn ConsumerSink>,
     held: Arc<Mutex<RunSet>>,
 }
 
 impl ConsumerSink for Noting {
-    // Under the lock: who settles at once settles what is noted.
+    // Under the lock: a client that settles at once settles noted deliveries.
     fn deliver(&self, token: u32, run: &[Delivery<'_>]) -> usize {
         let mut held = self.held.lock();
         let taken = self.sink.deliver(token, run);
@@ -84,7 +84,7 @@ impl Held {
         self.all.lock().entry(holder).or_default().clone()
     }
 
-    /// The sink of a consumer that settles what it gets; what it takes is noted.
+    /// The sink of a consumer that settles its deliveries; they are noted.
     pub(super) fn noting(&self, consumer: ConsumerId, sink: Arc<dyn ConsumerSink>) -> Arc<dyn ConsumerSink> {
         Arc::new(Noting { sink, held: self.of(Some(consumer)) })
     }
@@ -153,7 +153,7 @@ impl Held {
         self.has_lost.store(!lost.is_empty(), Ordering::Release);
     }
 
-    /// A consumer is gone; what it has not settled stays noted.
+    /// A consumer is gone; its unsettled deliveries stay noted.
     pub(super) fn cancelled(&self, consumer: ConsumerId) {
         let mut all = self.all.lock();
         if all.get(&Some(consumer)).is_some_and(|held| held.lock().is_empty()) {

@@ -125,7 +125,7 @@ impl<C> Leading<C> {
     /// A member was told what lives. False when it is none.
     pub(super) fn asked(&mut self, node: u16, now_ms: u64) -> bool {
         let Some(member) = self.members.get_mut(&node) else { return false };
-        // Numbers go on: what it still answers of before means nothing then.
+        // Numbers go on: late answers to earlier requests mean nothing then.
         *member = Member { reach: Reach::Asked, sent: member.sent, ..Member::new(now_ms) };
         true
     }
@@ -284,7 +284,7 @@ impl<C> Leading<C> {
         self.take_confirmed()
     }
 
-    /// Somebody else leads: what waits will not be confirmed here.
+    /// Another node leads: waiting messages will not be confirmed here.
     pub(super) fn give_up(&mut self) -> Vec<C> {
         self.waiting.drain(..).map(|(_, confirm)| confirm).collect()
     }

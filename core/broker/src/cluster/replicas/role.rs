@@ -38,7 +38,7 @@ pub(crate) struct Replica {
     pub(super) seen: Mutex<Seen>,
     /// The log position behind the newest message that this node has logged since it started.
     pub(super) appended: AtomicU64,
-    /// While this node leads: what clients of all nodes have since before.
+    /// While this node leads: messages that clients of all nodes have since before.
     pub(super) claims: Claims,
 }
 

@@ -119,7 +119,7 @@ impl Queue {
         true
     }
 
-    /// At the end of a turn: what it has logged goes to the members.
+    /// At the end of a turn: its logged records go to the members.
     pub(crate) fn ship(self: &Arc<Self>, machine: &mut AnyMachine, shipped: Shipped) {
         let (Some(replica), AnyMachine::Classic(classic)) = (self.replica.get(), machine) else { return };
         let mut held = replica.leading.lock();

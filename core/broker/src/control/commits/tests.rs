@@ -200,7 +200,7 @@ fn tables(broker: &Broker) -> Vec<String> {
     lines
 }
 
-/// Proposes; what came of it is noted in the order in which it is told.
+/// Proposes; the outcome is noted in the order in which it is told.
 fn propose(broker: &Broker, command: Command, told: &Arc<Mutex<Vec<String>>>) {
     let told = told.clone();
     broker.0.propose(Entry::new("u", command), move |_, came| {

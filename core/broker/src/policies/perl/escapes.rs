@@ -72,7 +72,7 @@ impl Reader<'_> {
         if self.takes("\\E") { None } else { self.next() }
     }
 
-    /// After a backslash: what it stands for outside classes and in them.
+    /// After a backslash: its meaning outside classes and in them.
     pub(super) fn escaped(&mut self) -> Read<Escaped> {
         let Some(letter) = self.next() else { return self.problem(AT_END) };
         let byte = match letter {

@@ -168,7 +168,7 @@ impl Reader<'_> {
         self.write(&text, true);
     }
 
-    /// After a `{`: what it says, if it is a quantifier.
+    /// After a `{`: its bounds, if it is a quantifier.
     fn repetition(&mut self) -> Read<Option<String>> {
         let begin = self.at;
         let blank = |it: u8| matches!(it, b' ' | b'\t');

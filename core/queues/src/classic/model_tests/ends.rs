@@ -63,7 +63,7 @@ impl History {
         end
     }
 
-    /// Power is cut: what was not synced is gone, and so is the log before what the queue needs.
+    /// Power is cut: unsynced bytes are gone, and so is the log before the part that the queue needs.
     pub(super) fn restart(&mut self) {
         let log_end = self.cut_log();
         self.referee.disk.retain(|_, (_, synced)| *synced);

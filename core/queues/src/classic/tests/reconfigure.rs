@@ -1,4 +1,4 @@
-//! Queues whose policies change while they live: what happens at once, and what only to messages that come later.
+//! Queues whose policies change while they live: effects at once, and effects on later messages only.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The rules of quorum queues: what comes back is counted, goes out first, and dies when it failed too often.
+//! The rules of quorum queues: a message that comes back is counted, goes out first, and dies when it failed too often.
 
 use super::*;
 use crate::{Kind, Retry, RetryOf};

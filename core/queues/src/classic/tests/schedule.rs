@@ -1,4 +1,4 @@
-//! Queues whose messages leave by themselves: what waits, in which order it goes, and what a restart finds.
+//! Queues whose messages leave by themselves: waiting messages, their order, and the state after a restart.
 
 use super::*;
 

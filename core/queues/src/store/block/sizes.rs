@@ -34,7 +34,7 @@ impl Block {
         self.body_bytes_where(|index| !self.is_settled_at(index))
     }
 
-    /// Bytes of bodies of unsettled persistent messages: what survives a restart.
+    /// Bytes of bodies of unsettled persistent messages, which survive a restart.
     pub(crate) fn live_persistent_body_bytes(&self) -> u64 {
         if self.content.is_none() {
             return u64::from(self.away_body_bytes - self.away_transient_bytes);

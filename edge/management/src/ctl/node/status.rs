@@ -1,4 +1,4 @@
-//! `status`: what is running, for people and for programs. Knows RabbitMQ's words.
+//! `status`: the running parts, for people and for programs. Knows RabbitMQ's words.
 
 use broker::Broker;
 use serde_json::json;

@@ -100,7 +100,7 @@ fn of_pattern(pattern: &str, problem: &PatternProblem) -> String {
     format!("pattern '{pattern}': {}", problem.text)
 }
 
-/// Expressions that are none, or of the few that only RabbitMQ's library understands, are left out; what they would match is not guessed.
+/// Expressions that are none, or of the few that only RabbitMQ's library understands, are left out; their matches are not guessed.
 fn check_patterns(it: &Permission, vhost: &Name) -> Result<(), Left> {
     for pattern in it.configure.iter().chain([&it.write, &it.read]) {
         if let Some(problem) = permission_pattern_problem(pattern) {

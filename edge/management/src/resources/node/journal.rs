@@ -8,7 +8,7 @@ use serde::Serialize;
 /// Lines kept; older ones are forgotten.
 pub(crate) const LINES_MAX: usize = 1000;
 
-/// Bytes kept of a line; what is longer is cut.
+/// Bytes kept of a line; a longer line is cut.
 pub(crate) const LINE_BYTES_MAX: usize = 2048;
 
 /// A line of the log.

@@ -22,7 +22,7 @@ pub(crate) fn term(value: &Value) -> String {
     }
 }
 
-/// Keys of an object that are read one after another; what is wrong gathers.
+/// Keys of an object that are read one after another; problems gather.
 pub(super) struct Keys<'a> {
     object: &'a Map<String, Value>,
     known: BTreeSet<&'static str>,

@@ -1,4 +1,4 @@
-//! Setting a shovel's parameter: what is checked before it is recorded. Refuses to know the protocol of the one who asks.
+//! Setting a shovel's parameter: the checks before it is recorded. Refuses to know the protocol of the caller.
 
 use broker::{Broker, Commit, Refused};
 use metadata::{Command, SetParameter};

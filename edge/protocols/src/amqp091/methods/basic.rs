@@ -65,7 +65,7 @@ impl Running {
         if !requeue {
             return Err(Failure::new(ReplyCode::NotImplemented, "requeue=false").in_method(Recover::ID));
         }
-        // The answer first: what is requeued may be delivered again at once, into the same output.
+        // The answer first: requeued messages may be delivered again at once, into the same output.
         self.reply(number, RecoverOk {});
         self.requeue_unacked(number);
         Ok(())

@@ -1,4 +1,4 @@
-//! start-ok, tune-ok, open: what a session does at each step of the handshake.
+//! start-ok, tune-ok, open: the actions of a session at each step of the handshake.
 
 use std::collections::VecDeque;
 

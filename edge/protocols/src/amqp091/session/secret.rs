@@ -1,4 +1,4 @@
-//! connection.update-secret (B29): what the user may do is looked at again.
+//! connection.update-secret (B29): the rights of the user are looked at again.
 //!
 //! Refuses to know secrets: a user with a password of our own has nothing to renew, and RabbitMQ's internal backend takes
 //! any secret, too (seen with 4.3.6 and 3.10.8). Tokens come with their own backend.

@@ -263,7 +263,7 @@ impl Client {
         std::iter::from_fn(|| self.next()).map(|got| got.name()).collect()
     }
 
-    /// A round trip: what the broker had to say before its answer, by name.
+    /// A round trip: the frames of the broker before its answer, by name.
     fn names_until_answer(&mut self, channel: u16) -> Vec<&'static str> {
         self.method(channel, basic::Qos::default());
         let mut names = Vec::new();

@@ -30,7 +30,7 @@ pub(super) enum Path {
     Tokens,
 }
 
-/// Reads the address of a request; what is wrong with it otherwise.
+/// Reads the address of a request; the fault of it otherwise.
 pub(super) fn parse(target: &str) -> Result<Path, String> {
     let bad = || format!("bad path '{target}'");
     let name = |text: &str| decoded(text).ok_or_else(bad);

@@ -1,4 +1,4 @@
-//! Publishes of one read that differ in their bodies only, with others among them: what holds for one message holds for each.
+//! Publishes of one read that differ in their bodies only, with others among them: each message is treated as if it were alone.
 
 use wire::amqp091::methods::{confirm, tx};
 

@@ -1,4 +1,4 @@
-//! Bodies of many frames on their way in, large deliveries on their way out: what connections share of the node's memory.
+//! Bodies of many frames on their way in, large deliveries on their way out: the memory of the node that connections share.
 
 use wire::amqp091::HEARTBEAT;
 use wire::amqp091::methods::tx;

@@ -142,7 +142,7 @@ impl Process {
         }
     }
 
-    /// The broker runs: commands are answered, and whoever waited for it is told.
+    /// The broker runs: commands are answered, and waiting callers are told.
     pub(crate) fn ready(&mut self) {
         self.listen();
         for (asked, answer) in self.waiting.drain(..) {
@@ -164,7 +164,7 @@ impl Process {
         }
     }
 
-    /// Does what the broker was closed for, or what an operator asks of one that is stopped.
+    /// Does the work that the broker was closed for, or an operator's request to one that is stopped.
     fn obey(&mut self, asked: Asked) -> Next {
         let (options, dir) = (&self.options, &self.options.node.data_dir);
         let was_running = std::mem::take(&mut self.was_running);

@@ -1,4 +1,4 @@
-//! Listeners of MQTT, and what its sessions are told of the configuration.
+//! Listeners of MQTT, and the part of the configuration that its sessions get.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) fn door(options: &Options, broker: &Broker, clock: &Arc<dyn Clock>) -
     Door { broker: broker.clone(), settings: Arc::new(settings(options, clock)), shared: Arc::default() }
 }
 
-/// Where clients come in, and what stands before the protocol there.
+/// Where clients come in, and the layers before the protocol there.
 pub(crate) fn entrances(options: &Options, certificates: &Certificates) -> Vec<(config::Listener, Endpoint)> {
     let mqtt = &options.mqtt;
     let alternative = (mqtt.client_id_san_type, mqtt.client_id_san_index);

@@ -310,7 +310,7 @@ pub(crate) struct Bound {
     pub(crate) is_web_socket: bool,
 }
 
-/// Where clients come in, and what stands before the protocol there.
+/// Where clients come in, and the layers before the protocol there.
 fn entrances(options: &Options, certificates: &Certificates) -> Vec<(config::Listener, Endpoint)> {
     let network = &options.network;
     let plain = Endpoint {

@@ -1,4 +1,4 @@
-//! Listeners of the stream protocol, and what its sessions are told of the configuration.
+//! Listeners of the stream protocol, and the part of the configuration that its sessions get.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) fn door(options: &Options, broker: &Broker, amqp: &amqp091::Settings)
     Door { broker: broker.clone(), settings: Arc::new(settings(options, amqp)) }
 }
 
-/// Where clients come in, and what stands before the protocol there.
+/// Where clients come in, and the layers before the protocol there.
 pub(crate) fn entrances(options: &Options, certificates: &Certificates) -> Vec<(config::Listener, Endpoint)> {
     let plain = Endpoint {
         proxy: false,

@@ -65,7 +65,7 @@ pub(crate) struct Inner {
     /// Of a node that is a member of one.
     pub(crate) cluster: Option<Cluster>,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Given back when all files are closed. In a cluster, whoever has the replica has the lock.
+    /// Given back when all files are closed. In a cluster, the owner of the replica has the lock.
     pub(crate) lock: Mutex<Option<DataDirLock>>,
 }
 

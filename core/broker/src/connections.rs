@@ -103,7 +103,7 @@ pub struct ConnectionInfo {
     pub protocol: &'static str,
     /// `running`, `blocked`, `closing`, ...; `flow` is told by [`Self::at`].
     pub state: &'static str,
-    /// When it was last held back because what it publishes goes to queues, or a disk, that cannot take it as fast: milliseconds since the epoch;
+    /// When it was last held back because its messages go to queues, or a disk, that cannot take them as fast: milliseconds since the epoch;
     /// 0 for never, `u64::MAX` while it is.
     pub held_back_ms: u64,
     /// Authenticated user.

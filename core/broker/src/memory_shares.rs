@@ -56,7 +56,7 @@ pub(crate) trait Holder: Send + Sync {
 struct Holders {
     /// Bytes that all may hold together; `u64::MAX` until it is known.
     budget_bytes: u64,
-    /// The memory threshold was exceeded, and what is used is not much below it.
+    /// The memory threshold was exceeded, and the used memory is not much below it.
     is_short: bool,
     /// In an order that does not change, so that everybody's turn comes.
     by_id: BTreeMap<QueueId, Weak<dyn Holder>>,

@@ -160,7 +160,7 @@ impl Services {
                 std::thread::sleep(Duration::from_millis(1));
                 waited_ms += 1;
             }
-            // All that was told of letters until now is done, and what it sent in turn is counted.
+            // All work on letters until now is done, and the letters that it sent in turn are counted.
             if self.letters_out.load(Ordering::Acquire) == 0 || self.log.failure().is_some() {
                 return;
             }
@@ -204,7 +204,7 @@ impl Services {
         range_of(self.log.append_lent(queue.0, kind as u8, write, Arc::new(LentBlock(tail))), bytes)
     }
 
-    /// Tells the channels of a batch as soon as what it logged is durable.
+    /// Tells the channels of a batch as soon as its records are durable.
     pub(crate) fn confirm_when_durable(&self, confirms: &Arc<BatchConfirms>) {
         if confirms.position() <= self.log.durable().0 {
             confirms.complete(&self.stages);

@@ -133,7 +133,7 @@ impl Tick {
     }
 }
 
-/// The node's own counters, and what was counted by what is gone.
+/// The node's own counters, and the counts of objects that are gone.
 #[derive(Debug, Default)]
 pub(crate) struct NodeCounters {
     pub(crate) connections_created: Tick,

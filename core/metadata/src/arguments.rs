@@ -155,7 +155,7 @@ impl fmt::Debug for ArgumentValue {
 #[derive(PartialEq)]
 enum Comparable<'a> {
     Integer(i128),
-    /// Bits, so that what is not a number equals itself.
+    /// Bits, so that NaN equals itself.
     Float(u64),
     Decimal(u8, u32),
     Bool(bool),

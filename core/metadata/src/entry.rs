@@ -1,4 +1,4 @@
-//! An entry, which is proposed, and applied wherever it is committed: a command, who asked for it, and what must still hold then.
+//! An entry, which is proposed, and applied wherever it is committed: a command, its proposer, and conditions that must still hold then.
 //!
 //! A proposal is decided on the state that its node has followed so far. Other entries may be committed before it. The facts that it relied
 //! on are therefore in the entry, and the machine looks again. Knows nothing of how entries are committed.

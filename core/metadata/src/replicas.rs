@@ -1,4 +1,4 @@
-//! Which nodes have a quorum queue, which of them have all of it, and who leads.
+//! The nodes that have a quorum queue, those that have all of it, and the leader.
 //!
 //! The rules, all of them:
 //!
@@ -68,7 +68,7 @@ record! {
     pub struct ChangeReplicas {
         /// The queue.
         pub queue: QueueId,
-        /// The version that whoever asks knows.
+        /// The version that the caller knows.
         pub version: u64,
         /// The change.
         pub change: ReplicaChange,

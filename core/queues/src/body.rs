@@ -131,7 +131,7 @@ impl AsRef<[u8]> for BlockBytes {
 /// beside that of a copy. Fewer in this crate's own tests, whose random histories have some of them.
 pub const LARGE_BODY_BYTES: usize = if cfg!(test) { 64 << 10 } else { 256 << 10 };
 
-/// A body that who sends it need not copy: its bytes stay in memory as long as somebody has this, whatever its queue does meanwhile.
+/// A body that its sender need not copy: its bytes stay in memory as long as somebody has this, whatever its queue does meanwhile.
 #[derive(Clone, Debug)]
 pub struct LargeBody(Owner);
 

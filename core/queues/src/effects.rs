@@ -96,7 +96,7 @@ pub trait Effects {
     /// The queue lets go of the bytes of a body, and may ask for them again.
     fn let_body_go(&mut self, body: &SharedBody);
 
-    /// From now on [`crate::Store::log_ranges`] has this range, and what it covers is not to go from the disk, whatever
+    /// From now on [`crate::Store::log_ranges`] has this range, and its records are not to go from the disk, whatever
     /// [`crate::Machine::oldest_log_position`] says. Answered by [`crate::DiskAnswer::Logged`] when it is durable.
     fn keep_in_log(&mut self, token: BlockToken, range: LogRange);
 

@@ -1,8 +1,8 @@
 //! Queue types as pure machines: events and the time in, effects out.
 //!
 //! Principal type: [`Machine`]. Each type of queue is one: [`Classic`], [`Delayed`]. A machine decides order, limits, expiry,
-//! who gets what, and what must be stored. Its driver, the broker's queue cell, does what the machine decides through
-//! [`Effects`]. Types share the [`Store`] of messages and the [`Service`] of consumers.
+//! which consumer gets which message, and which bytes must be stored. Its driver, the broker's queue cell, does what the machine decides
+//! through [`Effects`]. Types share the [`Store`] of messages and the [`Service`] of consumers.
 //!
 //! Refuses to know: sockets, protocols, files, clocks, locks, other queues.
 mod arguments;

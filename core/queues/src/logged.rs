@@ -241,7 +241,7 @@ impl Logged {
     /// The place of a block of `count` messages and `block_bytes` bytes, if the log has all of it from `oldest_log` on, as close together as
     /// it has to be.
     pub(crate) fn place_of(&self, count: u32, block_bytes: usize, oldest_log: u64) -> Option<LogRange> {
-        // The log before what the queue needs of it may be gone; after a failure nothing is in it.
+        // The log before the part that the queue needs may be gone; after a failure nothing is in it.
         let is_there = oldest_log > 0 && self.first_end >= oldest_log && self.end < u64::MAX;
         if self.messages != count || count == 0 || !is_there {
             return None;

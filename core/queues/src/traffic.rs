@@ -147,7 +147,7 @@ pub struct Credit {
 /// News of the credit that a consumer has given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreditNews {
-    /// It is noted, and what there was is delivered. So many messages are ready.
+    /// It is noted, and the ready messages are delivered. So many messages are ready.
     Noted {
         /// Ready messages.
         available: u64,

@@ -11,7 +11,7 @@ use crate::traffic::MessageSeq;
 pub(crate) struct Present {
     keys: HashSet<UniqueKey>,
     by_message: HashMap<MessageSeq, UniqueKey>,
-    /// Log position after the latest enqueued message: a duplicate is confirmed no earlier than what it repeats.
+    /// Log position after the latest enqueued message: a duplicate is confirmed no earlier than the original.
     pub(crate) logged: u64,
 }
 

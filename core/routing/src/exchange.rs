@@ -1,6 +1,6 @@
 //! An exchange as routing sees it: its type, its alternate exchange, and the pointer to its current table.
 //!
-//! Refuses to know permissions, policies and who may declare or delete it; those belong to metadata and broker.
+//! Refuses to know permissions, policies and declarations; those belong to metadata and broker.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};

@@ -1,4 +1,4 @@
-//! The one thread that takes samples out of the ring while somebody wants them, and who wants them: a capture on demand, and the
+//! The one thread that takes samples out of the ring while somebody wants them, and its callers: a capture on demand, and the
 //! windows of the last hours. One for the process, as signals are. Knows neither functions nor names.
 
 use std::collections::VecDeque;

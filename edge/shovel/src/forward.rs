@@ -264,7 +264,7 @@ impl Forwarder {
         destination.answers(said).map_err(|error| Side::Destination.failed(error))
     }
 
-    /// Acks what is confirmed, or what is written where nothing is confirmed.
+    /// Acks confirmed messages, or written ones where nothing is confirmed.
     fn settle(&mut self) {
         let (ack_up_to, count) = match self.definition.ack_mode {
             AckMode::OnConfirm => {
@@ -284,7 +284,7 @@ impl Forwarder {
         }
     }
 
-    /// First the destination, so that what is acked has arrived; then the source, whose close says that it has the acks.
+    /// First the destination, so that acked messages have arrived; then the source, whose close says that it has the acks.
     async fn close(&mut self) -> Result<(), Failed> {
         let closed = timeout(DRAIN_TIMEOUT, async {
             self.destination.close().await.map_err(|error| Side::Destination.failed(error))?;

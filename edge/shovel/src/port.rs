@@ -1,7 +1,7 @@
 //! A side of a shovel as the forwarder sees it, whichever protocol it speaks: messages in, messages out, answers.
 //!
-//! Refuses to know which side it is, and what is between them. A message is kept in the format in which it came; it is converted when it leaves in the
-//! other one.
+//! Refuses to know which side it is, and the way between them. A message is kept in the format in which it came; it is converted when it leaves in
+//! the other one.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
 //! TLS without sockets: PEM files to configurations of rustls, for listeners and for everything that dials; facts of
 //! certificates and of sessions, in RabbitMQ's spelling.
 //!
-//! Every error names the file and what to do about it. Refuses to know sockets, connections, and who uses a configuration.
+//! Every error names the file and the remedy. Refuses to know sockets, connections, and users of a configuration.
 
 mod certificate;
 mod client;

@@ -230,7 +230,7 @@ fn position_of(digits: &str) -> Option<Position> {
     (digits.len() == 16).then_some(Position(position))
 }
 
-/// Removes all but the newest, and what was left of unfinished ones; returns the oldest kept position.
+/// Removes all but the newest, and the remains of unfinished ones; returns the oldest kept position.
 fn remove_old(disk: &dyn Disk, dir: &Path, name: &str) -> Result<Position, SnapshotError> {
     let found = snapshots(disk, dir, name)?;
     let (old, kept) = found.split_at(found.len().saturating_sub(KEPT_COUNT));

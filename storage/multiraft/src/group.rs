@@ -140,7 +140,7 @@ pub struct Group<K> {
     checkpoint: Position,
     /// Checkpoints on their way: their end, their begin, and the index they stand for.
     checkpoints: VecDeque<(Position, Position, u64)>,
-    /// Records that replace others: until the log is durable up to the first position, what begins at the second is needed.
+    /// Records that replace others: until the log is durable up to the first position, the records from the second on are needed.
     moving: VecDeque<(Position, Position)>,
     /// `None` when a majority knows for ever which members count now. Else the index of the entry that will prove it, or 0.
     unsettled: Option<u64>,

@@ -144,7 +144,7 @@ pub(crate) struct StateRecord {
     pub(crate) applied: (u64, u64),
     /// Index and term of the last entry in the log.
     pub(crate) last: (u64, u64),
-    /// The latest term, and who got the vote in it.
+    /// The latest term, and the replica that got the vote in it.
     pub(crate) vote: (u64, ReplicaId),
     /// The members at `applied`.
     pub(crate) members: Members,

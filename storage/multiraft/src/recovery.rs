@@ -193,7 +193,7 @@ impl<K: Kernel> Recovery<K> {
             (Writing::Again, Some(same)) if same.head == stored.head => same.place = stored.place,
             (Writing::Again, Some(_)) => return Err(RecoveryError::Replaced(index)),
             _ if is_applied => return Err(RecoveryError::Replaced(index)),
-            // A gap in front is none in the end: older files are gone, and what was in them comes again or does not count.
+            // A gap in front is none in the end: older files are gone, and their entries come again or do not count.
             (Writing::Again, None) => {
                 self.entries.insert(index, stored);
             }

@@ -157,7 +157,7 @@ impl Appender<'_> {
         Appended::New(next)
     }
 
-    /// Ends the batch. Where nothing is synced and nobody writes to the stream, what was appended is written on this thread: that costs less than
+    /// Ends the batch. Where nothing is synced and nobody writes to the stream, this thread writes the appended entries: that costs less than
     /// waking a writer. Else it goes to the writers, as when the appender is dropped.
     pub fn finish(mut self) {
         self.note_named();

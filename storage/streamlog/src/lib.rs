@@ -1,7 +1,7 @@
 //! Append-only streams in files of their own: chunks of entries, rounds that make them durable, readers that keep a position, retention by
 //! file, and the walk that finds the end after a crash.
 //!
-//! Does not know what a message is, who reads, or which protocol brought an entry. The wire part of a stored chunk is what the stream
+//! Does not know messages, readers, or the protocol that brought an entry. The wire part of a stored chunk is what the stream
 //! protocol delivers. Formats are drawn in `docs/formats/streams.md`. Principal types: [`StreamLogs`] for all streams of a node,
 //! [`StreamLog`] for one, [`Appender`], [`Reader`].
 

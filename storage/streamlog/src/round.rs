@@ -17,7 +17,7 @@ use crate::node::Node;
 use crate::tracking::Tracking;
 use crate::walk;
 
-/// Bytes that whoever appended them writes at most; more is for the writers.
+/// Bytes that an appending thread writes at most; more is for the writers.
 const HERE_BYTES_MAX: usize = 512 << 10;
 /// A write that takes so long is slow, milliseconds.
 const SLOW_MS: u64 = 3;

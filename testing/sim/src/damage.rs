@@ -264,7 +264,7 @@ fn damage(world: &World, disk: &SimDisk) -> String {
         let removed = disk.remove(path).and_then(|()| disk.sync_dir(path.parent().unwrap_or(path)));
         removed.expect("nothing fails on this copy");
     } else {
-        // In place, so that whoever has it open sees it.
+        // In place, so that a process that has it open sees it.
         let file = disk.open(path, OpenMode::ReadWrite).expect("it is there");
         let written = file.truncate(bytes.len() as u64).and_then(|()| file.write_all_at(0, &[&bytes]));
         written.and_then(|()| file.sync_data()).expect("nothing fails on this copy");

@@ -591,7 +591,7 @@ impl History {
         }
     }
 
-    /// Takes in what the session was told and what was answered.
+    /// Takes in the session's news and answers.
     pub(crate) fn look(&mut self, life: &mut Life) -> Result<(), String> {
         self.let_time_pass();
         let delivered = std::mem::take(&mut *life.session.delivered.lock());

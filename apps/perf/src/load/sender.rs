@@ -1,4 +1,4 @@
-//! One publisher: how many messages it may send now, and what it waits for.
+//! One publisher: how many messages it may send now, and its obstacles.
 //!
 //! Refuses to know sockets. The messages that it may send are bounded by its count, its window of unconfirmed messages, its
 //! transaction and its schedule.

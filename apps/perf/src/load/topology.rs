@@ -1,4 +1,4 @@
-//! Which queues and exchange a run uses, who uses which, and declaring and deleting them.
+//! The queues and the exchange of a run, their users, and declaring and deleting them.
 //!
 //! As with PerfTest, consumers without a named queue have one of their own each, and the exchange is durable. Queues are
 //! durable, unlike PerfTest's without `-f persistent`: transient ones that are not exclusive are deprecated in RabbitMQ, and for
@@ -172,7 +172,7 @@ impl Topology {
         Ok(ready)
     }
 
-    /// Declares exchange, queues and bindings; with `predeclared`, what exists is taken as it is and remembered.
+    /// Declares exchange, queues and bindings; with `predeclared`, existing ones are taken as they are and remembered.
     ///
     /// # Errors
     /// The broker refuses something.

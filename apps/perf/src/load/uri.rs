@@ -95,7 +95,7 @@ pub(crate) enum UriError {
     /// The port is no number below 65536.
     #[error("the port is not a number from 1 to 65535")]
     Port,
-    /// A `%` that is not followed by two hexadecimal digits, or what it stands for is not UTF-8.
+    /// A `%` that is not followed by two hexadecimal digits, or its text is not UTF-8.
     #[error("a % in an address is followed by two hexadecimal digits (%2F for a slash)")]
     Escape,
 }

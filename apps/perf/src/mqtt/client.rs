@@ -1,4 +1,4 @@
-//! A connection of MQTT that never blocks: packets come out of what was read, and what is written waits until the socket takes it.
+//! A connection of MQTT that never blocks: packets come out of read bytes, and written bytes wait until the socket takes them.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ const PACKET_BYTES_MAX: usize = 64 << 20;
 /// How long a session that is persistent outlives its connection, seconds.
 const EXPIRY_S: u32 = 3600;
 
-/// Where a broker is, and who comes.
+/// The address of a broker, and the client's login.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     address: String,

@@ -25,7 +25,7 @@ pub struct Options {
     pub limits: LimitOptions,
     /// When publishers are blocked.
     pub alarms: AlarmOptions,
-    /// First user, first vhost, who may log in and how.
+    /// First user, first vhost, and rules for logins.
     pub access: AccessOptions,
     /// The objects that new vhosts start with.
     pub seeds: VhostSeeds,
@@ -255,7 +255,7 @@ impl Default for LimitOptions {
     }
 }
 
-/// First user, first vhost, who may log in and how.
+/// First user, first vhost, and rules for logins.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AccessOptions {
     /// Vhost created on the first start with an empty data folder. Default `/`.

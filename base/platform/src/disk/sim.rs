@@ -1,4 +1,4 @@
-//! A disk in memory that keeps apart what is written and what is durable, and can fail in the ways real disks do.
+//! A disk in memory that keeps apart written and durable bytes, and can fail in the ways real disks do.
 //!
 //! The model: a crash drops or keeps every unsynced 512-byte sector by the toss of a coin and tears the last one; names that
 //! were not synced appear, disappear or not, one by one; a failed sync leaves bytes that no later sync makes durable; a full
@@ -78,7 +78,7 @@ impl SimDisk {
         state.end_life();
     }
 
-    /// `kill -9`: the process is gone, what it wrote is still there (in the page cache). All open handles die, all locks end.
+    /// `kill -9`: the process is gone, its written bytes are still there (in the page cache). All open handles die, all locks end.
     pub fn kill(&self) {
         self.state.lock().end_life();
     }

@@ -127,7 +127,7 @@ pub enum PropertiesError {
 /// Message properties: a view of flags and list as received.
 ///
 /// Accessors skip over the properties before the one asked for; the flags alone tell when it is not there. In
-/// bytes that [`Properties::validate`] refuses, what cannot be read is absent.
+/// bytes that [`Properties::validate`] refuses, a property that cannot be read is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Properties<'a>(&'a [u8]);
 

@@ -8,7 +8,7 @@
 //!  +--------+-----+------+-------+----------+----------+
 //! ```
 //!
-//! The crc (CRC-32, IEEE) covers all that follows it. Flags and reserved are written as 0, and what stands in them is ignored.
+//! The crc (CRC-32, IEEE) covers all that follows it. Flags and reserved are written as 0, and ignored.
 
 /// Bytes before the payload.
 pub const HEAD_BYTES: usize = 12;

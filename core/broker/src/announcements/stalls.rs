@@ -1,6 +1,6 @@
 //! Events of queues that do not deliver what they should (Warren's own; RabbitMQ has none). Refuses to know how that is noticed.
 //!
-//! The keys have three words, so that whoever has bound `queue.*` for RabbitMQ's events does not meet them.
+//! The keys have three words, so that a client that has bound `queue.*` for RabbitMQ's events does not meet them.
 
 use crate::cell::Queue;
 

@@ -140,7 +140,7 @@ impl State {
         ids
     }
 
-    /// The log is told where these lie; then what was said of them before is not needed, nor are their places before.
+    /// The log is told where these lie; then earlier records of them are not needed, nor are their places before.
     fn tell_places(&mut self, log: &Log, ids: &[u64], is_safe: bool) {
         for ids in ids.chunks(PLACES_MAX) {
             let told = if is_safe { self.log_places(log, ids) } else { Position::NEVER };

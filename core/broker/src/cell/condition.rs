@@ -1,4 +1,4 @@
-//! Whether a queue can be used, and what is kept for one that cannot.
+//! Whether a queue can be used, and state that is kept for one that cannot.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

@@ -1,4 +1,4 @@
-//! When messages of a queue may die, and what their letters take in memory until they are sent, and of the time of others.
+//! When messages of a queue may die, and the memory and time that their letters take until they are sent.
 //!
 //! Refuses to know where letters go; see `data::dead_letter`.
 
@@ -14,7 +14,7 @@ use super::{Event, Queue};
 use crate::data::dead_letter;
 use crate::data::letter::DeadLetter;
 
-/// Tells a queue whose messages wait to die that what they waited for is there.
+/// Tells a queue whose messages wait to die that their obstacle is gone.
 struct MayDie {
     queue: Weak<Queue>,
     /// The call that tells the waiting messages.

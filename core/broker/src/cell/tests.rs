@@ -577,7 +577,7 @@ fn many_backlogs_together_keep_no_more_in_memory_than_the_node_allows() {
         bench.declare(&name, no_arguments());
         fill(&name);
     }
-    // 48 MB were published, a quarter of the limit may stay, and what came since everybody looked.
+    // 48 MB were published, a quarter of the limit may stay, and messages that came since all queues looked.
     while bench.broker.memory_use().messages > LIMIT_BYTES / 4 * 5 / 4 {
         std::thread::yield_now();
     }

@@ -1,5 +1,5 @@
-//! Answers that wait for all nodes: a change is answered when every node that serves clients has it in its tables, so that whoever has the answer
-//! finds the object on any node. A node that proposes is told by the others how far they are.
+//! Answers that wait for all nodes: a change is answered when every node that serves clients has it in its tables, so that a client that has the
+//! answer finds the object on any node. A node that proposes is told by the others how far they are.
 
 use std::collections::BTreeSet;
 

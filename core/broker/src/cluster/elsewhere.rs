@@ -12,7 +12,7 @@ impl Queue {
     /// An event for a queue that lives on another node.
     pub(crate) fn submit_elsewhere(self: &Arc<Self>, mut event: Event) {
         if let (Event::Publish(handover), Some(replica)) = (&mut event, self.replica.get()) {
-            // As long as it is not answered it has this name, whoever leads.
+            // As long as it is not answered it has this name, under any leader.
             handover.id.get_or_insert_with(|| replica.next_id());
         }
         match event {

@@ -1,4 +1,4 @@
-//! The membership of a node, in a file of its data directory: which cluster, which number, who else is there. Once it is written the node
+//! The membership of a node, in a file of its data directory: its cluster, its number, the other nodes. Once it is written the node
 //! never forms or joins anything else before it is reset.
 
 use std::path::{Path, PathBuf};

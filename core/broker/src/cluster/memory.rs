@@ -78,7 +78,7 @@ impl MemoryNet {
         Arc::new(peers)
     }
 
-    /// A node ends: the others see it down at once, what was on the way is lost.
+    /// A node ends: the others see it down at once, frames on the way are lost.
     pub fn leave(&self, name: &NodeName) {
         let news = {
             let mut inner = self.inner.lock();

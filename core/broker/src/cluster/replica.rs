@@ -160,7 +160,7 @@ impl Replica {
         self.log.end().0 >= self.checkpoint_at.0.saturating_add(self.checkpoint_every_bytes)
     }
 
-    /// Writes the state, so that what is older can go.
+    /// Writes the state, so that older entries can go.
     pub(super) fn checkpoint(&mut self, state: &Bytes) {
         self.group.checkpoint(state, &self.log);
         self.checkpoint_at = self.log.end();

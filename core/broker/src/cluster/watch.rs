@@ -31,7 +31,7 @@ pub(super) fn down(state: &State) -> BTreeSet<u16> {
 }
 
 impl Driver {
-    /// The leader of the metadata notes who is there and who is not.
+    /// The leader of the metadata notes the nodes that are there and those that are not.
     pub(super) fn watch_nodes(&mut self) {
         let now = self.now();
         let own = self.own();

@@ -20,7 +20,7 @@ pub(crate) struct Deletion<C> {
 }
 
 impl<C> Deletion<C> {
-    /// `bindings` says how many go along; it is asked just before, because who asks for a deletion does not wait for the metadata.
+    /// `bindings` says how many go along; it is asked just before, because the caller of a deletion does not wait for the metadata.
     pub(crate) fn new(
         bindings: impl Fn(&C) -> usize + Send + 'static,
         delete: impl FnOnce(&C) + Send + 'static,

@@ -250,7 +250,7 @@ impl Broker {
         Ok(FoundQueue { name, counts: queue.counts(), queue })
     }
 
-    /// Deletes a queue; a missing one is fine (B78). Answered when it is gone and that is durable, whoever deleted it.
+    /// Deletes a queue; a missing one is fine (B78). Answered when it is gone and that is durable, also when another client deleted it.
     pub fn delete_queue(
         &self,
         principal: &Principal,

@@ -400,7 +400,7 @@ impl<'a> IncomingMessages<'a> for ToWait<'a> {
     }
 }
 
-/// The same, each message with its body, whoever else has that.
+/// The same, each message with its body, even if others have that.
 pub(crate) struct Unshared<'a>(pub(crate) Picked<'a>);
 
 impl<'a> IncomingMessages<'a> for Unshared<'a> {
@@ -454,7 +454,7 @@ enum Sender {
     Queue,
 }
 
-/// Counts down the queues a batch went to; when all have it, and what they logged is durable, the channels are told.
+/// Counts down the queues a batch went to; when all have it, and their records are durable, the channels are told.
 pub(crate) struct BatchConfirms {
     groups: Vec<Group>,
     /// Queues (and the publisher itself) that have not answered.

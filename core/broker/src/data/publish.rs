@@ -273,7 +273,7 @@ impl Publisher {
     /// Whether a transaction would find room on a disk that is nearly full. Nobody can stop in its middle.
     ///
     /// # Errors
-    /// [`Refused::Storage`] when it would not, and what refuses one of its messages now.
+    /// [`Refused::Storage`] when it would not, and the refusal of one of its messages now.
     pub fn check_transaction<'a>(
         &mut self,
         channel: &mut PublishChannel,

@@ -1,5 +1,5 @@
-//! How many messages were in records of the log that cannot be read: the numbers of a queue's messages follow each other, so what comes
-//! after a damaged place tells what was in it. Knows nothing of why it cannot be read.
+//! How many messages were in records of the log that cannot be read: the numbers of a queue's messages follow each other, so the number
+//! that comes after a damaged place tells what was in it. Knows nothing of why it cannot be read.
 //!
 //! Only a bound: transient messages have numbers, too, and no records.
 

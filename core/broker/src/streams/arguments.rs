@@ -1,4 +1,4 @@
-//! Where a consumer begins, and what it wants: its arguments.
+//! Arguments of a consumer: where it begins, and its filter.
 
 use std::sync::Arc;
 

@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    /// A group of one stream, and what its members hear.
+    /// A group of one stream, and the news that its members hear.
     struct Case {
         group: Group,
         heard: Arc<Heard>,

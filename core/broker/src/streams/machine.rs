@@ -22,7 +22,7 @@ pub(crate) struct StreamMachine {
     stream: Option<Arc<Stream>>,
     consumers: Vec<Consumer>,
     to_stream: ToStream,
-    /// Offset that comes after what the latest publish brought.
+    /// Offset that comes after the entries of the latest publish.
     appended: u64,
     totals: QueueTotals,
     active_ms: u64,
@@ -41,7 +41,7 @@ impl StreamMachine {
         }
     }
 
-    /// Tells when what the latest publish brought is committed.
+    /// Tells when the entries of the latest publish are committed.
     pub(crate) fn await_commit(&self, waiting: Arc<dyn Committed>) {
         match &self.stream {
             Some(stream) => stream.await_commit(self.appended, waiting),

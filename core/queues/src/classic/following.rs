@@ -124,8 +124,8 @@ impl Classic {
         self.store.live()
     }
 
-    /// A member that follows settles, and logs as settled, what its leader does not have; returns how many messages that were. One that leads does
-    /// nothing.
+    /// A member that follows settles, and logs as settled, messages that its leader does not have; returns how many messages that were. One that
+    /// leads does nothing.
     pub fn keep_only(&mut self, live: &LiveSet, fx: &mut impl Effects) -> u64 {
         if self.service.follows { self.store.keep_only(live, fx) } else { 0 }
     }

@@ -732,7 +732,7 @@ impl History {
         self.queue.compact(&mut self.referee);
     }
 
-    /// Everything is durable, and what the queue does not need of the log goes from the disk.
+    /// Everything is durable, and the part of the log that the queue does not need goes from the disk.
     fn forget_log(&mut self) {
         let oldest = self.queue.oldest_log_position();
         let ranges: Vec<LogRange> = self.queue.store.log_ranges().collect();

@@ -1,4 +1,4 @@
-//! The terms between the leader of a queue and its members: which messages live, how far a member has come, and what it lacks.
+//! The terms between the leader of a queue and its members: which messages live, how far a member has come, and the messages that it lacks.
 //!
 //! Refuses to know: stores, machines, nodes.
 

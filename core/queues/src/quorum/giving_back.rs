@@ -37,7 +37,7 @@ impl Service {
             }
             let delay_ms = self.config.retry.delay_ms(has_failed, failed.max(1));
             let due_ms = (delay_ms > 0).then(|| now_ms.saturating_add(delay_ms));
-            // A time that the consumer names comes before what the queue is set to.
+            // A time that the consumer names comes before the time of the queue.
             let annotations = store.returns.as_ref().map_or(&[][..], |returns| returns.annotations(seq));
             let named_ms = message::amqp10::delivery_time_ms(annotations).filter(|ms| *ms > now_ms);
             let due_ms = named_ms.or(due_ms);

@@ -21,7 +21,7 @@ pub(crate) struct Returns {
     /// Messages that died and whose removal is not logged: their letters are on their way. As they were stored, if they died while a member was
     /// being filled.
     dying: BTreeMap<MessageSeq, Option<Box<[u8]>>>,
-    /// While the queue follows, what its leader told: in which order, and when the message is due, 0 for at once.
+    /// While the queue follows, the returns that its leader told: in which order, and when the message is due, 0 for at once.
     told: BTreeMap<MessageSeq, (u64, u64)>,
     /// Place in that order of what is told next.
     told_next: u64,

@@ -1,4 +1,4 @@
-//! One priority level: blocks in order, a cursor behind which everything was handed out, and what came back.
+//! One priority level: blocks in order, a cursor behind which everything was handed out, and messages that came back.
 
 mod following;
 

@@ -535,7 +535,7 @@ impl Store {
         self.oldest_log
     }
 
-    /// Bytes on the heap: messages in memory, and what is known of those on disk. Without bodies that it shares.
+    /// Bytes on the heap: messages in memory, and the state of those on disk. Without bodies that it shares.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.levels.capacity() * size_of::<Level>()
             + self.levels.iter().map(Level::heap_bytes).sum::<usize>()

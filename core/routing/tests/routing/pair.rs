@@ -1,4 +1,4 @@
-//! The tables under test beside the model: each step is done to both, and what can be seen of either is compared.
+//! The tables under test beside the model: each step is done to both, and their visible states are compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};

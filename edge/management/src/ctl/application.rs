@@ -40,7 +40,7 @@ pub enum Order {
     },
 }
 
-/// An order, and who waits for its answer.
+/// An order, and the caller that waits for its answer.
 #[derive(Debug)]
 pub struct Asked {
     /// The task.

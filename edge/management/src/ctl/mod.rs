@@ -1,4 +1,4 @@
-//! The command-line tools: their requests and answers, the control socket, and what each command does.
+//! The command-line tools: their requests and answers, the control socket, and the work of each command.
 //!
 //! ```text
 //!  warren ctl ──► client ──► <data-dir>/ctl.sock ──► server ──► table ──► commands ──► resources ──► broker

@@ -48,7 +48,7 @@ pub enum UrlError {
     Letter,
 }
 
-/// Where a server's HTTP API is, and who asks. Its text leaves the password out.
+/// The address of a server's HTTP API, and the user. Its text leaves the password out.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerUrl {
     host: String,

@@ -79,7 +79,7 @@ fn restart(node: &Node, request: &Request) -> Outcome {
     }
 }
 
-/// Deletes the parameter; the shovel ends when what is on its way is settled.
+/// Deletes the parameter; the shovel ends when messages on their way are settled.
 fn delete(broker: &Broker, request: &Request) -> Outcome {
     let [name] = arguments(request)?;
     let vhost = request.vhost().as_bytes().into();

@@ -41,7 +41,7 @@ pub enum Unsupported {
 /// The user who imports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Importer<'a> {
-    /// The node itself, or whoever runs its command line.
+    /// The node itself, or the user of its command line.
     Node,
     /// A user, who may do everything in vhosts that are made on the way, as in RabbitMQ.
     User(&'a str),

@@ -86,7 +86,7 @@ pub(crate) fn credentials(header: &str) -> Option<(String, Vec<u8>)> {
     Some((String::from_utf8(plain[..colon].to_vec()).ok()?, plain[colon + 1..].to_vec()))
 }
 
-/// Whether RabbitMQ could read an `Authorization` header, whoever it names: a scheme, and something behind it.
+/// Whether RabbitMQ could read an `Authorization` header, with any name: a scheme, and something behind it.
 fn is_readable(header: &str) -> bool {
     match header.split_once(' ') {
         Some((scheme, encoded)) if scheme.eq_ignore_ascii_case("basic") => {

@@ -1,7 +1,7 @@
 //! Forms of browsers with files in them (`multipart/form-data`, RFC 7578), read from a body that is here already. Refuses to know
 //! what its fields are for.
 //!
-//! Parts are pieces of the body: nothing is copied, and what it takes to read grows with the body only.
+//! Parts are pieces of the body: nothing is copied, and the cost of reading grows with the body only.
 
 use memchr::memmem;
 

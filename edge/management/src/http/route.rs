@@ -1,4 +1,4 @@
-//! A route of the API: its method, who may call it, what it is for and what answers it. Refuses to know how requests arrive.
+//! A route of the API: its method, its access, its purpose and its handler. Refuses to know how requests arrive.
 
 use super::auth::Access;
 use super::call::Call;

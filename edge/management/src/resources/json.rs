@@ -4,7 +4,7 @@
 //! A value that is nested very deep is passed over where nobody asks for it, as in RabbitMQ, and refused where somebody does
 //! ([`is_too_deep`]).
 //!
-//! A few bytes of text can become a thousand of memory (`{"":0}`), so what is read is counted as it grows and has a bound.
+//! A few bytes of text can become a thousand of memory (`{"":0}`), so read values are counted as they grow and have a bound.
 
 use std::cell::Cell;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Columns of quorum queues that no other queues have: the nodes that have them, who leads, and how they count.
+//! Columns of quorum queues that no other queues have: the nodes that have them, the leader, and how they count.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -46,7 +46,7 @@ struct Counted {
     shut: Arc<Shut>,
 }
 
-/// Whether nothing may be written, and who waits for that to end.
+/// Whether nothing may be written, and the task that waits for that to end.
 #[derive(Default)]
 struct Shut(Mutex<(bool, Option<Waker>)>);
 

@@ -57,7 +57,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// The verdict, whoever has given it.
+    /// The verdict of either side.
     pub(super) fn verdict(&self) -> Option<Verdict> {
         match self {
             Refusal::Ours(verdict) | Refusal::Theirs(verdict) => Some(*verdict),

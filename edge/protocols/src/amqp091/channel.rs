@@ -134,7 +134,7 @@ impl Channels {
         self.closed.insert(number, Some(self.read_ms));
     }
 
-    /// Something is answered after a wait. If it is the close of the channel, then what comes with the next read cannot know of it.
+    /// Something is answered after a wait. If it is the close of the channel, then frames of the next read cannot know of it.
     pub(crate) fn answered_late(&mut self, number: u16) {
         if let Some(closed_ms) = self.closed.get_mut(&number) {
             *closed_ms = None;

@@ -72,7 +72,7 @@ impl Running {
         let consumer =
             consumers.filter(|consumer| consumer.source == source).map(|consumer| consumer.token).next();
         let Some(token) = consumer else { return false };
-        // No delivery follows the cancel, so what goes back goes to others.
+        // No delivery follows the cancel, so returned messages go to others.
         self.sink.cancelled(token);
         drop(queue.cancel(ConsumerId { connection: self.principal.connection, token }));
         let held = self.sink.outbox.lock().state().unacked_from(channel, source);

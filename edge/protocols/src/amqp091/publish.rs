@@ -113,7 +113,7 @@ impl Running {
     }
 }
 
-/// Properties are forwarded as they came, so what cannot be decoded must not get in. RabbitMQ stumbles over it: 541 without a
+/// Properties are forwarded as they came, so undecodable ones must not get in. RabbitMQ stumbles over it: 541 without a
 /// text. `valid` are those that were found valid last.
 fn check_properties(valid: &mut Vec<u8>, properties: &[u8]) -> Outcome {
     if is_same(valid, properties) {

@@ -1,4 +1,4 @@
-//! An open connection: its channels, what is on the way to the broker, and what is awaited from it.
+//! An open connection: its channels, its requests on the way to the broker, and the awaited answers.
 //!
 //! Refuses to know the handshake, heartbeats and how the socket is driven; `session.rs` does.
 

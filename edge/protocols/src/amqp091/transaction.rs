@@ -202,7 +202,7 @@ impl Running {
         known_tag(is_known, tag, method)
     }
 
-    /// tx.commit: publishes, settles, then waits until what was published is safe. Acks are waited for as little as outside of
+    /// tx.commit: publishes, settles, then waits until the published messages are safe. Acks are waited for as little as outside of
     /// transactions.
     pub(crate) fn commit(&mut self, number: u16) -> Outcome {
         self.sync();

@@ -1,4 +1,4 @@
-//! The delivery side of a connection: links that receive, session windows, what is unsettled. It lives under the outbox's lock, so a
+//! The delivery side of a connection: links that receive, session windows, unsettled deliveries. It lives under the outbox's lock, so a
 //! queue's cell hands over a whole run of deliveries with one lock.
 //!
 //! Refuses to know the broker: queues appear as numbers of outlets only.
@@ -365,7 +365,7 @@ impl Deliveries {
         }
     }
 
-    /// A link that receives ends: its unsettled deliveries go to `each`, and what is held of it is dropped.
+    /// A link that receives ends: its unsettled deliveries go to `each`, and its state is dropped.
     pub(crate) fn remove_outlet(&mut self, index: u32, each: impl FnMut(Entry)) {
         let Some(outlet) = self.outlets.get_mut(index as usize).and_then(Option::take) else { return };
         self.by_token.remove(&outlet.token);

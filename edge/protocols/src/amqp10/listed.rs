@@ -16,7 +16,7 @@ pub(crate) fn shown(name: &str) -> Box<str> {
     name[..name.floor_char_boundary(NAME_BYTES_MAX)].into()
 }
 
-/// A link, shared by its task and whoever lists it.
+/// A link, shared by its task and the threads that list it.
 #[derive(Debug)]
 pub(crate) struct Listed {
     pub(crate) name: Box<str>,

@@ -1,4 +1,4 @@
-//! The delivery side of a connection: where messages come from, how they become packets, what is on its way. It lives under the
+//! The delivery side of a connection: where messages come from, how they become packets, deliveries on their way. It lives under the
 //! outbox's lock, so a queue cell hands over a whole run of deliveries with one lock.
 //!
 //! Refuses to know the broker: queues appear as numbers of sources only.

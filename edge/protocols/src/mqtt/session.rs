@@ -366,7 +366,7 @@ impl Session {
         format!("warren-{:016x}{:016x}", self.peer.seed, hasher.finish())
     }
 
-    /// The session is there: CONNACK, then what it has.
+    /// The session is there: CONNACK, then its messages.
     fn opened(&mut self, opened: Opened) {
         let Opened { session_present, sources, retainer, will } = opened;
         let settings = self.settings.clone();

@@ -27,7 +27,7 @@ pub(crate) struct Wanted {
     filters: Vec<Named>,
 }
 
-/// A topic filter, and who shares it.
+/// A topic filter, and the group that shares it.
 #[derive(Debug)]
 struct Named {
     filter: Box<str>,

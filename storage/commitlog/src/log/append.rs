@@ -44,7 +44,7 @@ impl Log {
     ///
     /// # Errors
     /// [`LogError::Damaged`], [`LogError::Gap`], [`LogError::BeginningMissing`], [`LogError::EndMissing`], [`LogError::Manifest`] and
-    /// [`LogError::Version`] when what is there cannot be what was written, [`LogError::Io`].
+    /// [`LogError::Version`] when the bytes there cannot be the written ones, [`LogError::Io`].
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, options: LogOptions) -> Result<(Self, Recovered), LogError> {
         let (log, writer, recovered) = Self::open_driven(disk, dir, options)?;
         log.start(writer)?;
@@ -416,7 +416,7 @@ impl Drop for Log {
         if self.writer.lock().is_some() {
             let _already_told_to_the_listener = self.close();
         }
-        // Another log may know this one, and who listens may know that log.
+        // Another log may know this one, and the listener may know that log.
         self.shared.listener.set(None);
     }
 }

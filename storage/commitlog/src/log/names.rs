@@ -1,5 +1,5 @@
-//! Which streams another log has named: a record of a stream is not written before what names its stream is synced there, so that no
-//! crash leaves records of streams that nobody knows. Knows nothing of what a name is.
+//! Which streams another log has named: a record of a stream is not written before the record that names its stream is synced there, so
+//! that no crash leaves records of streams that nobody knows. Knows nothing of what a name is.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

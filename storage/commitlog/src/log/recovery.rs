@@ -221,7 +221,7 @@ fn find_end(reader: &mut FileReader, path: &Path) -> Result<FileEnd, LogError> {
 }
 
 /// Whether `rest`, whose first byte has position `bad` and begins no valid record, holds a valid record of a later write:
-/// then what lies before that write had been synced.
+/// then the bytes before that write had been synced.
 fn was_synced(rest: &[u8], bad: Position) -> bool {
     let last = rest.len().saturating_sub(RECORD_HEADER_BYTES - 1);
     (1..last).any(|at| {

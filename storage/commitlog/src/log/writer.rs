@@ -284,7 +284,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Takes off the end of the file what a write left there that found no room: nobody was told of it, and who looks at the log later cannot
+    /// Cuts off the bytes at the end of the file of a write that found no room: nobody was told of them, and a later reader of the log cannot
     /// know that. It is as after a crash if this fails, too.
     fn cut_unwritten(&mut self) {
         let sealed = self.file.seal();

@@ -1,4 +1,4 @@
-//! Where readers begin, what they are given, and how they wait.
+//! Where readers begin, which entries they get, and how they wait.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Wake;

@@ -1,4 +1,4 @@
-//! The end of a history: nobody publishes any more, and whoever has to consume does. All that was confirmed comes where it ends, nothing is
+//! The end of a history: nobody publishes any more, and the consumers consume. All that was confirmed comes where it ends, nothing is
 //! left behind, and publishers may go on. Knows nothing of what made it come.
 
 use std::collections::BTreeSet;
@@ -109,7 +109,7 @@ impl Full {
         Ok(())
     }
 
-    /// Until publishers may go on; then what they publish is confirmed.
+    /// Until publishers may go on; then their messages are confirmed.
     fn await_publishers(&mut self, life: &mut Life) -> Result<(), String> {
         let until_ms = self.now_ms() + ALARM_PATIENCE_MS;
         while life.broker.alarms().raised().blocks() {

@@ -1,4 +1,4 @@
-//! Lives in which a small disk is filled, and what happens to it meanwhile. Knows nothing of how the broker keeps room.
+//! Lives in which a small disk is filled, and events meanwhile. Knows nothing of how the broker keeps room.
 
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -91,7 +91,7 @@ impl Full {
         self.world.below(bound)
     }
 
-    /// A life with all its queues, and whoever consumes from the start.
+    /// A life with all its queues, and the consumers of the start.
     fn begin(&mut self) -> Result<Life, String> {
         self.pass(Duration::from_secs(1));
         self.due = [Monotonic(0); Engine::ALL.len()];

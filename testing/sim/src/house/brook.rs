@@ -55,7 +55,7 @@ struct Stored {
     before: u64,
 }
 
-/// The stream, and who uses it.
+/// The stream, and its users.
 pub(super) struct Brook {
     retention: Retention,
     segment_bytes: u64,
@@ -184,7 +184,7 @@ impl Brook {
         Ok(())
     }
 
-    /// Takes in what was committed and confirmed, and what retention took.
+    /// Takes in committed and confirmed entries, and the entries that retention took.
     fn look(&mut self, site: &Site<'_>) -> Result<(), String> {
         let log = Self::log(site)?;
         self.note_confirmed();

@@ -1,4 +1,4 @@
-//! A delayed exchange: nothing comes before its time, everything comes then, what was cancelled never does; the exchange goes with
+//! A delayed exchange: nothing comes before its time, everything comes then, a cancelled message never does; the exchange goes with
 //! all that waits. Knows when each message is due.
 
 use std::collections::BTreeMap;

@@ -194,7 +194,7 @@ impl Tenant for Fleeting {
         }
         let queue = usize::try_from(site.below(4)).expect("few");
         if !self.is_there[queue] || (queue == LEASE && self.may_lease_be_over()) {
-            // In bad weather nobody waits for an answer; and what is going is left alone until it is gone.
+            // In bad weather nobody waits for an answer; and a queue that is going is left alone until it is gone.
             return if self.is_there[queue] || !site.is_calm() { Ok(()) } else { self.declare(site, queue) };
         }
         match site.below(10) {

@@ -18,7 +18,7 @@ pub(crate) trait Tenant {
     /// Its knowledge of its messages.
     fn ledger(&mut self) -> &mut Ledger;
 
-    /// Puts back what it has fetched, as who leaves does; a queue that goes with its consumers goes.
+    /// Puts back its fetched messages, as a client that leaves does; a queue that goes with its consumers goes.
     fn release(&mut self, site: &mut Site<'_>) -> Result<(), String>;
 
     /// Compares the messages with the expected ones. All engines are idle; fetched messages are put back.

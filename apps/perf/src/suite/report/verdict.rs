@@ -116,7 +116,7 @@ fn cpu(found: &Measurement) -> Option<f64> {
     found.figures.as_ref()?.broker?.cpu_us_per_message
 }
 
-/// How often the first broker is ahead, where it is not, and what it needs of the processor.
+/// How often the first broker is ahead, where it is not, and its processor time.
 fn sentence(own: &str, peer: &str, duels: &[Duel]) -> String {
     let measured: Vec<(&Duel, f64)> = duels.iter().filter_map(|duel| Some((duel, duel.figure?))).collect();
     let that = |standing| measured.iter().filter(move |(_, times)| Standing::of(*times) == standing);

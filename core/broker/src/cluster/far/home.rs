@@ -88,7 +88,7 @@ impl ConfirmSink for HandedOver {
         let is_given_up = range.rejected.len() == self.count as usize
             && self.queue.upgrade().is_some_and(|queue| queue.is_replicated() && queue.is_elsewhere());
         if is_given_up {
-            // Somebody else leads: the other node hands over there again, and what is there already is taken once.
+            // Another node leads: the other node hands over there again, and messages that are there already are taken once.
             return far.outlet.send(frames::ANSWER, no(self.number, &frames::not_ready()));
         }
         let mut out = ok(self.number);
@@ -379,7 +379,7 @@ impl Far {
         });
     }
 
-    /// The link has ended: consumers of the other node leave, and what they had goes back.
+    /// The link has ended: consumers of the other node leave, and their messages go back.
     pub(super) fn leave(&self) {
         let consumers = std::mem::take(&mut *self.guests.consumers.lock());
         let mut queues: HashMap<QueueId, Arc<Queue>> = HashMap::new();

@@ -176,7 +176,7 @@ impl Queue {
         }
     }
 
-    /// Somebody else leads, or can be reached again: consumers of this node go there, and what waited does.
+    /// Somebody else leads, or can be reached again: consumers of this node go there, and waiting requests do.
     pub(super) fn leader_changed(self: &Arc<Self>) {
         let Some(replica) = self.replica.get() else { return };
         if !self.can_reach_leader() {

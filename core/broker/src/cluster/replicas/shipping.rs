@@ -23,7 +23,7 @@ const PORTION_BYTES: usize = 512 << 10;
 #[derive(Default)]
 pub(crate) struct Shipped {
     records: Option<Box<Records>>,
-    /// Whether the queue leads, and what is logged goes to members.
+    /// Whether the queue leads, and its records go to members.
     is_on: bool,
 }
 

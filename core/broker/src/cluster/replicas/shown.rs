@@ -24,7 +24,7 @@ pub struct Place {
 }
 
 impl Queue {
-    /// The nodes that have the queue, and who leads; `None` for a queue that only one node has.
+    /// The nodes that have the queue, and the leader; `None` for a queue that only one node has.
     #[must_use]
     pub fn replicas(&self) -> Option<Arc<Replicas>> {
         self.replica.get().map(|replica| replica.known())

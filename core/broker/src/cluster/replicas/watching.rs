@@ -36,7 +36,7 @@ impl Queue {
         }
     }
 
-    /// Now and then: members that do not answer are left behind, and what waits for a leader is looked at.
+    /// Now and then: members that do not answer are left behind, and queues that wait for a leader are looked at.
     pub(crate) fn look_at_members(self: &Arc<Self>, now_ms: u64) {
         let Some(replica) = self.replica.get() else { return };
         self.look_at_held(now_ms);

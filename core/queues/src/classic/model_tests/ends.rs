@@ -1,4 +1,4 @@
-//! How a history comes to rest, ends and begins anew, and what must hold then.
+//! How a history comes to rest, ends and begins anew, and the rules that must hold then.
 
 use super::*;
 

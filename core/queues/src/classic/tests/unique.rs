@@ -1,4 +1,4 @@
-//! Queues that drop what repeats a message in them: until when, and what a restart remembers.
+//! Queues that drop repetitions of a message in them: until when, and their memory over a restart.
 
 use message::{PropertiesBuf, TableBuf};
 

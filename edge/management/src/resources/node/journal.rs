@@ -1,4 +1,4 @@
-//! The last lines of the log, kept in memory for people who look from afar. Refuses to know where else lines go, and who reads.
+//! The last lines of the log, kept in memory for people who look from afar. Refuses to know where else lines go, and their readers.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
 //! Sessions driven with bytes, against a real broker in a temporary folder: clients that send anything in any order, in pieces of any
-//! size, with damage. Nothing panics, and what they held comes back.
+//! size, with damage. Nothing panics, and their messages come back.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Clients that send anything in any order: nothing panics, and what they held comes back.
+//! Clients that send anything in any order: nothing panics, and their messages come back.
 
 use wire::amqp091::methods::{confirm, tx};
 

@@ -1,5 +1,5 @@
 //! Sessions fed with frames that make no sense together: random performatives with random numbers, and bytes that are damaged. Nothing panics,
-//! whatever is said can be read, memory stays bounded, and what the connection held goes back to its queue.
+//! whatever is said can be read, memory stays bounded, and the messages of the connection go back to their queue.
 
 use broker::ConnectionControl;
 use wire::amqp10::{Detach, End, Modified, Released, Value, Writer};

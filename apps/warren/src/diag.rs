@@ -1,4 +1,4 @@
-//! `warren diag`: what is in a data directory that no server has open, what is wrong with it, a clean copy of what can be read,
+//! `warren diag`: the content of a data directory that no server has open, its faults, a clean copy of its readable part,
 //! and the records of one file. Refuses to know how anything is stored.
 
 use std::io::Write;
@@ -205,7 +205,7 @@ fn salvage(dir: &Path, to: &Path, out: &mut impl Write) -> anyhow::Result<u64> {
     if count > 0 {
         writeln!(
             out,
-            "Messages whose records are damaged are lost; those whose settlement is damaged come again."
+            "Messages whose records are damaged are lost; messages whose settlement is damaged come again."
         )?;
     }
     Ok(count)

@@ -1,6 +1,6 @@
-//! Keeps what exchanges remember over restarts: what deduplicating ones with `x-cache-persistence` = `disk` have seen, and the latest
-//! messages of durable ones of type `x-recent-history`. A snapshot of each, written when it has changed, about once a second,
-//! and at a clean stop.
+//! Keeps the memory of exchanges over restarts: values that deduplicating ones with `x-cache-persistence` = `disk` have seen, and the
+//! latest messages of durable ones of type `x-recent-history`. A snapshot of each, written when it has changed, about once a second, and at
+//! a clean stop.
 //!
 //! A seen value must not outlive its message: a publisher whose message was lost in a crash sends it again, and that must not be taken
 //! for a duplicate. So a copy is written only after another round and a sync of the message log: by then its messages are durable.
@@ -23,7 +23,7 @@ const PAUSE_FACTOR: u32 = 10;
 
 /// The memory of an exchange.
 pub(crate) trait Remembered: Send + Sync {
-    /// Stands for the way in which it is encoded: what another build has written otherwise is of no use here.
+    /// Stands for the way in which it is encoded: a file of another build with another encoding is of no use here.
     fn fingerprint(&self) -> u64;
 
     /// How often it has changed.
@@ -80,7 +80,7 @@ impl SeenFiles {
         let number = match self.read(exchange_id, &*memory) {
             Ok(number) => number,
             Err(error) => {
-                tracing::warn!(%error, exchange_id, "what an exchange remembered cannot be read; it begins anew");
+                tracing::warn!(%error, exchange_id, "the memory of an exchange cannot be read; it begins anew");
                 0
             }
         };
@@ -146,7 +146,7 @@ impl SeenFiles {
         self.write_changed(log);
     }
 
-    /// At the end, when no connection is left and what was seen was handed over: writes all that is new.
+    /// At the end, when no connection is left and all seen values were handed over: writes all that is new.
     pub(crate) fn write_changed(&self, log: &Log) {
         self.copy_changed();
         self.write_copies(log);
@@ -193,7 +193,7 @@ impl SeenFiles {
             let written =
                 write_snapshot(&*self.0.disk, &self.0.dir, &file_name(id), Position(number), &bytes);
             if let Err(error) = written {
-                tracing::warn!(%error, exchange_id = id, "what an exchange remembers cannot be written");
+                tracing::warn!(%error, exchange_id = id, "the memory of an exchange cannot be written");
             }
         }
     }

@@ -94,7 +94,7 @@ impl Endpoint {
             Err(_) => {
                 tracing::info!(
                     %remote,
-                    "a connection was closed: what stands before its protocol took more than {} s",
+                    "a connection was closed: the bytes before its protocol took more than {} s",
                     self.timeout.as_secs_f32()
                 );
                 return;

@@ -72,7 +72,7 @@ pub fn watch_heap(to: HeapWatch) {
 /// Nothing is watched and no time is given, or it is too long.
 pub fn heap(broker: &Broker, seconds: Option<u64>, cut: &Cut) -> Result<Profile, ProfileError> {
     let wrong = match seconds {
-        None if !WATCHERS.lock().asked => Some("allocations are not watched: `profile heap on` begins it, `profile heap --seconds N` watches for a time. What was allocated before is not seen".to_owned()),
+        None if !WATCHERS.lock().asked => Some("allocations are not watched: `profile heap on` begins it, `profile heap --seconds N` watches for a time. Earlier allocations are not seen".to_owned()),
         Some(0) => Some("0 seconds are too few".to_owned()),
         Some(long) if long > SECONDS_MAX => Some(format!("a profile takes at most {SECONDS_MAX} seconds")),
         _ => None,
@@ -80,7 +80,7 @@ pub fn heap(broker: &Broker, seconds: Option<u64>, cut: &Cut) -> Result<Profile,
     if let Some(problem) = wrong {
         return Err(ProfileError::Asked(problem));
     }
-    // The watch goes on until what is in use at the end of the time has been taken.
+    // The watch goes on until the allocations in use at the end of the time have been taken.
     let _watched = seconds.map(|_| Timed::begin());
     let mark = seconds.map_or(HeapMark::default(), |_| profile::heap_mark());
     std::thread::sleep(Duration::from_secs(seconds.unwrap_or(0)));

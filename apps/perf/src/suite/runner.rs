@@ -355,7 +355,7 @@ impl<'a> Suite<'a> {
         Some(Flame { child: command.spawn().ok()?, file })
     }
 
-    /// Deletes what a test declares; what is not there is no error.
+    /// Deletes the objects that a test declares; a missing one is no error.
     fn delete(&self, contender: &Contender, test: &Test, bounds: Bounds) {
         let mut command = self.perf();
         command.args(["-h", &contender.uri, "--quiet"]).args(test.deletion(bounds));
@@ -423,14 +423,14 @@ fn remove_stale(output: &Path) {
     }
 }
 
-/// Whether a queue was emptied of what had been published to it: what was sent in the last moment may be unconfirmed and there.
+/// Whether a queue was emptied of its published messages: a message of the last moment may be unconfirmed and there.
 fn check_emptied(grown: &Summary, emptied: &Summary, patience: u64) -> Result<()> {
     let out_of_time = emptied.seconds >= number(patience) * 0.95;
     let lacks = emptied.received < grown.confirmed - grown.confirmed / 100 && !out_of_time;
     let has_more = emptied.received > grown.sent + grown.sent / 100;
     ensure!(
         !lacks && !has_more,
-        "what was in the queue is not what was published: {} messages came of {} sent and {} confirmed in the test before \
+        "the queue did not give back the published messages: {} messages came of {} sent and {} confirmed in the test before \
          (a policy or another user of the broker takes or adds some?)",
         emptied.received,
         grown.sent,

@@ -1,5 +1,5 @@
 //! A queue that cannot go on: its machine panicked, or stored data are not what was written. Only this queue goes out of
-//! service; what its machine held is dropped, what is logged brings it back (`reload.rs`, or a restart).
+//! service; the state of its machine is dropped, the log brings it back (`reload.rs`, or a restart).
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,7 +30,7 @@ impl Queue {
     /// Out of service: consumers are cancelled, gets answered, the machine dropped. The log keeps what it has of the queue.
     pub(super) fn crash(self: &Arc<Self>, state: &mut CellState, why: &str) {
         let (queue, vhost) = (String::from_utf8_lossy(self.name()), self.vhost_name());
-        tracing::error!(%queue, vhost, why, "a queue has crashed and is out of service; what it logged is kept");
+        tracing::error!(%queue, vhost, why, "a queue has crashed and is out of service; its logged messages are kept");
         self.condition.set(Condition::Crashed);
         self.reloads.crashed();
         self.count_gone(&state.machine);
@@ -52,7 +52,7 @@ impl Queue {
         self.begin_reload(state);
     }
 
-    /// Out of service until the restart: what the disk holds of it is not whole, and reading it again would not help.
+    /// Out of service until the restart: its data on disk are not whole, and reading them again would not help.
     pub(crate) fn put_out_of_service(self: &Arc<Self>, why: &str) {
         self.reloads.forbid();
         let mut held = self.state.lock();

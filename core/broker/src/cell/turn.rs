@@ -153,7 +153,7 @@ impl Queue {
     pub(super) fn contained(&self, aftermath: impl FnOnce()) {
         let _nested = Nested::enter();
         if let Err(why) = crash::contained(aftermath) {
-            tracing::error!(queue = %String::from_utf8_lossy(self.name()), why, "what a queue asked for was not done");
+            tracing::error!(queue = %String::from_utf8_lossy(self.name()), why, "a request of a queue was not done");
         }
     }
 

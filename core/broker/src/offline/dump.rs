@@ -31,7 +31,7 @@ pub fn kind_name(log: &str, kind: u8) -> &'static str {
 /// Shows the records, blocks or facts of `file`, a log file, a segment or a snapshot, at most `limit`; returns how many there are more.
 ///
 /// # Errors
-/// The file is none of those or cannot be read; what `show` returns.
+/// The file is none of those or cannot be read; the error of `show`.
 pub fn dump(
     file: &Path,
     limit: u64,
@@ -60,7 +60,7 @@ pub fn dump(
                 lines.add(|| format!("block at byte {}: {} bytes", place.offset, block.len()));
             });
             if end < segment.bytes {
-                lines.add(|| format!("byte {end}: what follows is not as it was written"));
+                lines.add(|| format!("byte {end}: the bytes behind are not as they were written"));
             }
         }
         Some("snap" | "damaged") => {

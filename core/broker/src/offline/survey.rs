@@ -314,7 +314,7 @@ impl Offline {
         if held.is_some_and(|held| ends_unknown(held, &files)) {
             known.completeness.lacks();
             survey.problems.add(
-                "meta/: the newest file is missing, and nothing tells how long it was. Vhosts, users, permissions and global parameters may have been added, changed or deleted in it; what is not known of single vhosts and queues is told with them"
+                "meta/: the newest file is missing, and nothing tells how long it was. Vhosts, users, permissions and global parameters may have been added, changed or deleted in it; unknown facts of single vhosts and queues are told with them"
                     .to_owned(),
             );
         }

@@ -96,7 +96,7 @@ fn what_waits_in_a_delayed_exchange_is_salvaged_with_the_queues() {
     store(dir.path(), QueueId(id));
     let survey = survey(dir.path());
     assert_eq!((survey.problems.texts.len(), survey.stray_records), (0, 0), "{survey:?}");
-    // Not by a start of the new folder: what is due leaves at once.
+    // Not by a start of the new folder: due messages leave at once.
     let new = tempfile::tempdir().unwrap();
     let to = new.path().join("new");
     assert_eq!(Offline::open(dir.path()).unwrap().salvage(&to).unwrap().messages, ALL);
@@ -398,13 +398,13 @@ fn a_newest_file_that_ends_amid_a_record_may_have_been_cut_and_its_note_says_wha
     assert!(note.contains("messages of queue 'a' in vhost '/'"), "{note}");
     let messages = ((64 << 20) - starts[40] as u64 - 36) / 4;
     assert!(
-        note.contains("what was behind is lost") && note.contains(&format!("{messages} messages at most")),
+        note.contains("the bytes behind are lost") && note.contains(&format!("{messages} messages at most")),
         "{note}"
     );
     // Zeros behind it are room that was filled in advance.
     file.set_len(1 << 20).unwrap();
     let note = &self::survey(dir.path()).notes[0];
-    assert!(note.contains("bytes cannot be read") && !note.contains("what was behind is lost"), "{note}");
+    assert!(note.contains("bytes cannot be read") && !note.contains("the bytes behind are lost"), "{note}");
 }
 
 #[test]
@@ -455,7 +455,7 @@ fn a_missing_newest_file_of_a_killed_server_is_told_at_every_queue() {
     };
     assert!(texts.iter().any(is_counted), "{told:?}");
     assert_eq!(salvaged(dir.path()), both(ALL, ALL));
-    // The others as well: what they held is known, and not what the newest did.
+    // The others as well: their content is known, and not that of the newest.
     files_below(&dir.path().join("log")).iter().for_each(|file| std::fs::remove_file(file).unwrap());
     let all = survey(dir.path()).queues.iter().map(|queue| queue.untold_loss).collect::<Vec<_>>();
     assert!(all.iter().all(|told| matches!(told, Some(UntoldLoss::AtMost(all)) if *all > most)), "{all:?}");

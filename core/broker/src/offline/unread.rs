@@ -39,7 +39,7 @@ impl Numbers {
 pub(super) fn tell_gaps(gaps: &Gaps, levels: &HashMap<u64, Levels>, numbers: &Numbers, survey: &mut Survey) {
     for queue in &mut survey.queues {
         queue.untold_loss = gaps.untold_loss(queue.id, levels.contains_key(&queue.id));
-        // Where nobody knows how many there were, what was found may be of those.
+        // Where nobody knows how many there were, the found messages may be of those.
         let is_counted = queue.untold_loss.is_none() && !gaps.has_tail();
         let left = if is_counted { numbers.left(queue) } else { u64::MAX };
         queue.unread_messages_max = gaps.messages_max(queue.id).min(left);
@@ -63,7 +63,7 @@ pub(super) fn tell_gaps(gaps: &Gaps, levels: &HashMap<u64, Levels>, numbers: &Nu
     let rest = match open {
         0 => String::new(),
         _ => format!(
-            ". Of {open} of the queues nothing follows that tells what was there: what these lost cannot be known, {most} messages at most"
+            ". Of {open} of the queues no later record tells their messages: their losses cannot be known, {most} messages at most"
         ),
     };
     let counted = match (known, open) {
@@ -106,7 +106,7 @@ fn end(file: &FileSurvey, of: Option<&QueueSurvey>) -> String {
         let room = LogOptions::default().file_bytes_max.saturating_sub(*bytes);
         let messages = room / MESSAGE_BYTES_MIN;
         told += &format!(
-            ". The file ends where a server lets one end only on a full disk or with a large write: if it was neither that nor the crash, what was behind is lost: up to {room} more bytes, {messages} messages \
+            ". The file ends where a server lets one end only on a full disk or with a large write: if it was neither that nor the crash, the bytes behind are lost: up to {room} more bytes, {messages} messages \
              at most, of any queue"
         );
     }

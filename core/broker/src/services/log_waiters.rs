@@ -212,7 +212,7 @@ impl DurableListener for LogWaiters {
 
     fn failed(&self, error: &LogError) {
         if matches!(error, LogError::Io(failure) if failure.is_out_of_room()) {
-            tracing::warn!(%error, "stopped while the disk was full; what waited for room was not confirmed and is gone");
+            tracing::warn!(%error, "stopped while the disk was full; messages that waited for room were not confirmed and are gone");
             return;
         }
         tracing::error!(%error, "the message log has failed; nothing persistent is accepted any more, restart the node once the disk is healthy");

@@ -18,7 +18,7 @@ pub struct Garbled;
 
 impl std::fmt::Display for Garbled {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "what a member tells of its messages cannot be read")
+        write!(f, "a member's report on its messages cannot be read")
     }
 }
 

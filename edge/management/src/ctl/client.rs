@@ -22,7 +22,7 @@ pub enum CallError {
     #[error("an answer that makes no sense: {0}")]
     Garbled(serde_json::Error),
     /// The server at that address is no HTTP server.
-    #[error("what answers there does not speak HTTP: {0}")]
+    #[error("the server there does not speak HTTP: {0}")]
     NotHttp(&'static str),
     /// The server does not let the user run commands over HTTP; the reason is the server's.
     #[error("{reason}")]

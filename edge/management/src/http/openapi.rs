@@ -51,7 +51,7 @@ fn operation(route: &Route) -> Value {
     });
     let mut operation = json!({
         "summary": route.about,
-        "description": format!("Who may: {}.", route.access.words()),
+        "description": format!("Access: {}.", route.access.words()),
         "parameters": of_path.chain(of_query).collect::<Vec<_>>(),
         "responses": responses(route),
     });
@@ -101,7 +101,7 @@ fn responses(route: &Route) -> Value {
         {
             &[("200", "The answer; with `columns` only those members, whatever the schema requires")][..]
         }
-        Method::Get => &[("200", "What was asked for")][..],
+        Method::Get => &[("200", "The requested object")][..],
         Method::Put => &[("201", "Made"), ("204", "It was there; changed, or so already")],
         Method::Post if told.is_some() => &[("200", "Done")],
         Method::Post => &[("201", "Made"), ("204", "Done")],
@@ -125,7 +125,7 @@ fn responses(route: &Route) -> Value {
     Value::Object(responses)
 }
 
-/// Made once: whoever has no login may ask for it, as often as he likes.
+/// Made once: clients without a login may ask for it, as often as they like.
 fn document(call: &Call) -> Answer {
     Ok(Reply::Kept(call.app.reference.get_or_init(|| Kept::new(&made(call))).clone()))
 }

@@ -113,15 +113,15 @@ pub(super) fn route() -> Value {
         ("steps", list(&step(), "Exchanges on the way, the first of them")),
         ("more_steps", of("integer", "Exchanges beyond those")),
         ("queues", list(&name, "Queues that get the message, at most 1000")),
-        ("at_once", list(&name, "Those that get it when it is published")),
-        ("after_delay", list(&name, "Those that get it when a delay on its way is over")),
+        ("at_once", list(&name, "Queues that get it when it is published")),
+        ("after_delay", list(&name, "Queues that get it when a delay on its way is over")),
         ("queue_count", of("integer", "How many queues get it")),
         ("turned_away", list(&turned_away, "Queues that would not keep it now")),
         (
             "reply",
             or_null("boolean", "For an address of direct replies: whether its consumer is still there"),
         ),
-        ("route_ns", of("integer", "What finding the queues took, nanoseconds")),
+        ("route_ns", of("integer", "Time to find the queues, nanoseconds")),
     ])
 }
 
@@ -135,7 +135,7 @@ fn step() -> Value {
                 json!({"type": "object", "description": "Its arguments", "additionalProperties": true}),
             ),
             ("destination", of("string", "Where it leads")),
-            ("destination_type", one_of(&["queue", "exchange"], "What that is")),
+            ("destination_type", one_of(&["queue", "exchange"], "The kind of the destination")),
         ];
         members.extend(why.map(|why| ("why", why)));
         object(&members)
@@ -154,7 +154,7 @@ fn step() -> Value {
         ("not_compared", of("integer", "Bindings among which the nearest were not sought")),
         ("delay_ms", or_null("integer", "How long the exchange holds the message back")),
         ("duplicate", of("boolean", "Whether the exchange drops the message as a duplicate")),
-        ("end", one_of(&ENDS, "What comes of it there")),
+        ("end", one_of(&ENDS, "Its fate there")),
         ("alternate", or_null("string", "The alternate exchange")),
     ])
 }

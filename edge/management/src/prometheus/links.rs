@@ -45,7 +45,7 @@ const OF_METADATA: &[OfView] = &[
     ("metadata_voters", "Nodes that count for majorities", |it| {
         it.members.iter().filter(|member| member.is_voter).count() as u64
     }),
-    ("metadata_voters_up", "Those of them that are linked with this node, itself included", |it| {
+    ("metadata_voters_up", "Voters that are linked with this node, itself included", |it| {
         it.members.iter().filter(|member| member.is_voter && member.is_up).count() as u64
     }),
 ];

@@ -37,7 +37,7 @@ const KEYS: &[Key] = &[
             },
         },
         default: "",
-        doc: "What other nodes are told to dial. Unset, it is the host of the node's name with the port it listens on.",
+        doc: "The address that other nodes dial. Unset, it is the host of the node's name with the port it listens on.",
         example: "warren.cluster.advertise = mq1.example:25672",
     },
     Key {
@@ -66,7 +66,7 @@ const KEYS: &[Key] = &[
             },
         },
         default: "classic_config",
-        doc: "What finds the other nodes: names in the configuration (`classic_config`), or the addresses of a host (`dns`).",
+        doc: "The way to find the other nodes: names in the configuration (`classic_config`), or the addresses of a host (`dns`).",
         example: "cluster_formation.peer_discovery_backend = classic_config",
     },
     Key {

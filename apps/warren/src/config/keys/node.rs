@@ -36,7 +36,7 @@ const KEYS: &[Key] = &[
             },
         },
         default: "fsync",
-        doc: "What the confirm of a persistent message in a durable queue promises. `fsync`: it is on disk and \
+        doc: "The promise of the confirm of a persistent message in a durable queue. `fsync`: it is on disk and \
               survives a power cut. `os`: the operating system has it, so that it survives the process but not a \
               power cut. RabbitMQ's classic queues promise `os`.",
         example: "warren.durability = os",

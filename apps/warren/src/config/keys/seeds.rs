@@ -133,7 +133,7 @@ const KEYS: &[Key] = &[
             value.clone_into(&mut policy(options, id).apply_to);
             Ok(())
         },
-        "What the operator policy applies to; the default is `all`.",
+        "The kind of object that the operator policy applies to; the default is `all`.",
         "default_policies.operator.short.apply_to = classic_queues",
     ),
     one_of(

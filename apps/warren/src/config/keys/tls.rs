@@ -87,7 +87,7 @@ macro_rules! tls_keys {
                     },
                 },
                 default: "",
-                doc: "What the private key is encrypted with. A key in PKCS#8 can be.",
+                doc: "The password of the private key. A key in PKCS#8 can be encrypted.",
                 example: concat!($set, ".password = t0p$3kRe7"),
             },
             Key {
@@ -351,8 +351,8 @@ const CLIENT_KEYS: &[Key] = tls_keys!(
             take: Take::Boolean { set: |options, on| options.network.proxy_protocol = on.into() },
             default: "false",
             doc: "Every connection to a clients' listener begins with a PROXY header, version 1 or 2, which a load balancer \
-              writes. A connection without one is closed. Switch it on only where nobody else can connect: whoever \
-              connects chooses its address.",
+              writes. A connection without one is closed. Switch it on only where nobody else can connect: \
+              the client chooses its address.",
             example: "proxy_protocol = true",
         },
     ]

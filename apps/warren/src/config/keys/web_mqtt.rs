@@ -7,7 +7,7 @@ use crate::config::options::Listener;
 
 pub(super) static SECTION: Section = Section {
     title: "MQTT over WebSockets",
-    about: "Listeners of MQTT in the messages of a WebSocket, for browsers. What `mqtt.*` says holds for their clients, too.",
+    about: "Listeners of MQTT in the messages of a WebSocket, for browsers. The keys `mqtt.*` hold for their clients, too.",
     keys: KEYS,
 };
 

@@ -152,6 +152,18 @@ def test_retained_messages(broker, version):
     late.nothing()
 
 
+def test_many_filters_over_many_retained_messages_bring_each_once(broker):
+    sender = broker.client("many kept")
+    for nth in range(2000):
+        sender.paho.publish(f"heap/{nth % 50}/{nth}", b"%d" % nth, 0, retain=True)
+    sender.publish("heap", b"2000", 1, retain=True)
+    reader = broker.client("many filters", V5)
+    filters = [(f"heap/{nth}/#", SubscribeOptions(1)) for nth in range(50)] + [(f"heap/+/{nth}", SubscribeOptions(1)) for nth in range(2000)]
+    reader.subscribe([*filters, ("heap", SubscribeOptions(1))])
+    assert sorted(map(int, reader.payloads(2001))) == list(range(2001))
+    reader.nothing()
+
+
 def test_retain_handling(broker):
     broker.client("handling sender").publish("han/dling", b"kept", 1, retain=True)
     reader = broker.client("handling", V5)
@@ -203,6 +215,26 @@ def test_messages_cross_to_amqp_and_back(broker):
     assert sorted(message.properties.UserProperty) == [("n", "5"), ("s", "t")]
     assert (message.properties.ContentType, message.properties.CorrelationData) == ("a/b", b"id")
     channel.connection.close()
+
+
+def test_a_message_that_makes_no_topic_is_rejected_and_the_session_goes_on(broker):
+    channel = broker.channel()
+    channel.queue_declare("untold")
+    broker.ctl("set_policy", "untold", "^mqtt-subscription-untold", '{"dead-letter-exchange": "", "dead-letter-routing-key": "untold"}')
+    reader = broker.client("untold reader", V5, clean=False, expiry_s=60)
+    reader.subscribe([("un/#", SubscribeOptions(1)), ("un/+", SubscribeOptions(0))])
+    for key in ("un.\0x", "un.#.x", "un.*+", "un.told"):
+        channel.basic_publish("amq.topic", key, key.encode(), pika.BasicProperties(delivery_mode=2))
+    assert {message.topic for message in (reader.next(), reader.next())} == {"un/told"}
+    reader.nothing()
+    dead = lambda: channel.basic_get("untold", True)
+    found = [until("it is dead-lettered", lambda: (got := dead())[0] and got) for _ in range(3)]
+    assert [(body, given.headers["x-death"][0]["reason"]) for _, given, body in found] == [
+        (b"un.\0x", "rejected"), (b"un.#.x", "rejected"), (b"un.*+", "rejected")]
+    reader.disconnect()
+    again = broker.client("untold reader", V5, clean=False, expiry_s=60)
+    again.nothing()
+    channel.queue_delete("untold")
 
 
 def test_permissions(broker):

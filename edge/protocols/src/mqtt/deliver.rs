@@ -10,7 +10,7 @@ use broker::{ConfirmRange, ConfirmSink, Delivery, DeliveryTotals, MessageSeq, Se
 use message::Format;
 use message::mqtt::{Mqtt, of_amqp091, push_topic};
 use platform::Clock;
-use wire::mqtt::{Properties, Property, Publish, Qos, VarNumber, Version, reason};
+use wire::mqtt::{Properties, Property, Publish, Qos, VarNumber, Version, is_topic_name, reason};
 
 use super::acks::{Acks, Confirmed};
 use super::inflight::{Entry, Inflight, Stage};
@@ -53,6 +53,10 @@ pub(crate) struct Side {
     pub(crate) marks: Marks,
     /// Deliveries that need no answer of the client: to be settled.
     pub(crate) done: Vec<(u32, MessageSeq)>,
+    /// Deliveries that no packet can be made of: to be rejected.
+    pub(crate) unsendable: Vec<(u32, MessageSeq)>,
+    /// The log has a line about such a delivery.
+    has_told_unsendable: bool,
     /// Sources whose queue is gone.
     pub(crate) cancelled: Vec<u32>,
     pub(crate) counted: DeliveryTotals,
@@ -108,6 +112,8 @@ enum Pushed {
     Sent,
     /// It is not for the client, and done.
     Passed,
+    /// No packet can be made of it.
+    Unsendable,
     /// It has to wait.
     Refused,
 }
@@ -125,6 +131,8 @@ impl Side {
             acks: Acks::default(),
             marks: Marks::default(),
             done: Vec::new(),
+            unsendable: Vec::new(),
+            has_told_unsendable: false,
             cancelled: Vec::new(),
             counted: DeliveryTotals::default(),
             sources: Vec::new(),
@@ -154,7 +162,7 @@ impl Side {
     /// Gives buffers back that nothing is in.
     pub(crate) fn release_scratch(&mut self) {
         self.scratch = Scratch::default();
-        self.done = Vec::new();
+        (self.done, self.unsendable) = (Vec::new(), Vec::new());
     }
 
     /// A source from now on.
@@ -208,16 +216,29 @@ impl Side {
             match self.push(out, limit, token, delivery, &mut scratch, clock) {
                 Pushed::Refused => break,
                 Pushed::Sent => {}
-                Pushed::Passed => {
-                    if self.sources[token as usize - 1].is_some_and(|source| source.ack_required) {
-                        self.done.push((token, delivery.seq));
-                    }
-                }
+                Pushed::Passed if self.is_settled(token) => self.done.push((token, delivery.seq)),
+                Pushed::Unsendable if self.is_settled(token) => self.unsendable.push((token, delivery.seq)),
+                Pushed::Passed | Pushed::Unsendable => {}
             }
             taken += 1;
         }
         self.scratch = scratch;
         taken
+    }
+
+    /// Whether deliveries of the source are settled.
+    fn is_settled(&self, token: u32) -> bool {
+        self.sources[token as usize - 1].is_some_and(|source| source.ack_required)
+    }
+
+    /// One line in the log per connection: the metrics count the others.
+    fn tell_unsendable(&mut self, topic: &str) {
+        if !std::mem::replace(&mut self.has_told_unsendable, true) {
+            tracing::warn!(
+                topic,
+                "messages are rejected for an MQTT client: their routing keys make no topics"
+            );
+        }
     }
 
     fn pause(&mut self, token: u32) -> Pushed {
@@ -258,6 +279,11 @@ impl Side {
             return if source.drops && !mqtt.is_copy { Pushed::Passed } else { self.pause(token) };
         }
         let topic = topic_of(&mqtt, message.routing_key, topic);
+        if !is_topic_name(topic) {
+            // A client would end the connection, and get the message again with each one that follows.
+            self.tell_unsendable(topic);
+            return Pushed::Unsendable;
+        }
         ids.clear();
         let is_foreign = !mqtt.is_copy && *message.exchange != *self.exchange;
         let Some(hit) = self.filters.look(token, topic, ids).or(is_foreign.then_some(FOREIGN)) else {
@@ -395,7 +421,8 @@ impl broker::ConsumerSink for Sink {
             let (bytes, side, limit) = output.parts();
             let before = bytes.len();
             let taken = side.deliver(bytes, limit, token, run, &*self.clock);
-            let (delivered, has_done) = (bytes.len() - before, !side.done.is_empty());
+            let has_done = !side.done.is_empty() || !side.unsendable.is_empty();
+            let delivered = bytes.len() - before;
             output.note_delivered(delivered);
             (taken, has_done)
         });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
-use broker::{ClientClaim, Queue, SettleHow, SettleRun};
+use broker::{ClientClaim, MessageSeq, Queue, SettleHow, SettleRun};
 use wire::mqtt::{Ack, Packet, reason};
 
 use super::connect::Wishes;
@@ -123,6 +123,10 @@ impl Running {
     }
 
     fn run(&self, Entry { token, seq, .. }: Entry) -> SettleRun {
+        self.run_of(token, seq)
+    }
+
+    fn run_of(&self, token: u32, seq: MessageSeq) -> SettleRun {
         SettleRun { consumer: Some(self.work.consumer(token)), first: seq, count: 1 }
     }
 
@@ -259,10 +263,16 @@ impl Running {
         if !self.work.sink.has_news.swap(false, Ordering::AcqRel) {
             return;
         }
-        let done = self.work.with_side(|side| std::mem::take(&mut side.done));
+        let (done, unsendable) = self
+            .work
+            .with_side(|side| (std::mem::take(&mut side.done), std::mem::take(&mut side.unsendable)));
         for (token, seq) in done {
-            let run = SettleRun { consumer: Some(self.work.consumer(token)), first: seq, count: 1 };
-            self.add(token, run);
+            self.add(token, self.run_of(token, seq));
+        }
+        for (token, seq) in unsendable {
+            if let Some(queue) = self.source(token) {
+                queue.settle(SettleHow::Reject, &[self.run_of(token, seq)]);
+            }
         }
     }
 

@@ -13,8 +13,8 @@ use std::task::{Context, Poll};
 use broker::{Broker, ConnectionInfo, MqttInfo, OpenError, Principal, Stage, User};
 use platform::profile::{self, NameId, SessionScope};
 use wire::mqtt::{
-    ConnAck, Connect, Disconnect, Packet, Parsed, Properties, Property, SubAck, UnsubAck, Version,
-    parse_frame, reason,
+    ConnAck, Connect, Disconnect, Packet, Parsed, Properties, Property, REMAINING_LENGTH_MAX, SubAck,
+    UnsubAck, Version, parse_frame, reason,
 };
 
 use super::connect::{
@@ -334,7 +334,7 @@ impl Session {
         let mut output = self.outbox.lock();
         let side = output.state();
         side.version = wishes.version;
-        side.packet_bytes_max = wishes.packet_bytes_max;
+        side.packet_bytes_max = wishes.packet_bytes_max.min(REMAINING_LENGTH_MAX);
         side.receive_max = receive_max;
         side.exchange = self.settings.exchange.as_bytes().into();
         side.me = hasher.finish();

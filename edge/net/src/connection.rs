@@ -153,6 +153,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<S, P> {
                     if self.session.is_stalled() && self.session.poll_stalled(cx).is_ready() {
                         continue;
                     }
+                    if self.session.heeds_end() && self.poll_input_end(cx)?.is_ready() {
+                        return Poll::Ready(Ok(()));
+                    }
                     self.write_on(cx, wrote);
                     return Poll::Pending;
                 }
@@ -299,6 +302,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<S, P> {
         ready!(polled)?;
         self.consume_rest();
         Poll::Ready(Ok(count))
+    }
+
+    /// Looks for the end of the stream while the session takes nothing: a little of what comes before it is kept. Ready if the client has
+    /// left and everything before was taken.
+    fn poll_input_end(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
+        while self.rest.len() < REST_BYTES_MAX {
+            let polled = READ_BUFFER.with_borrow_mut(|buffer| {
+                let mut window = ReadBuf::new(&mut buffer[..REST_BYTES_MAX - self.rest.len()]);
+                let polled = Pin::new(&mut self.stream).poll_read(cx, &mut window);
+                self.rest.extend_from_slice(window.filled());
+                polled.map_ok(|()| window.filled().len())
+            });
+            match polled {
+                Poll::Ready(Ok(0)) if self.rest.is_empty() => return Ok(Poll::Ready(())),
+                Poll::Ready(Ok(0)) | Poll::Pending => break,
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => return Err(error),
+            }
+        }
+        Ok(Poll::Pending)
     }
 
     /// Hands the rest and what arrived behind it to the session, and keeps what it left.

@@ -47,6 +47,11 @@ pub trait Session: Send + 'static {
     /// Whether [`Session::receive`] would consume nothing.
     fn is_stalled(&self) -> bool;
 
+    /// Whether the awaited work is only worth doing while the client is there: the driver looks for the end of the stream meanwhile.
+    fn heeds_end(&self) -> bool {
+        false
+    }
+
     /// The wanted state of the socket.
     fn state(&self) -> State;
 

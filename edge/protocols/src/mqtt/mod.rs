@@ -12,6 +12,7 @@ mod deliver;
 mod errors;
 mod inflight;
 mod keeper;
+mod kept_topics;
 mod memory;
 mod publish;
 mod publishing;

@@ -5,7 +5,7 @@
 //!
 //! Refuses to know sessions and packets.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,6 +20,8 @@ use message::mqtt::Mqtt;
 use parking_lot::Mutex;
 use wire::amqp091::TableBuf;
 
+use super::kept_topics::{Level, Walk};
+
 /// The queue of retained messages in each vhost.
 pub(crate) const QUEUE: &str = "mqtt-retained";
 
@@ -32,63 +34,21 @@ pub(crate) struct Kept {
     pub(crate) payload: Box<[u8]>,
 }
 
-/// A level of topics.
-#[derive(Default)]
-struct Level {
-    below: BTreeMap<Box<str>, Level>,
-    kept: Option<Arc<Kept>>,
-}
-
-impl Level {
-    fn is_empty(&self) -> bool {
-        self.below.is_empty() && self.kept.is_none()
-    }
-
-    /// Puts a message in its place, or takes it away; returns the message that was there.
-    fn put(&mut self, topic: Option<&str>, kept: Option<Arc<Kept>>) -> Option<Arc<Kept>> {
-        let Some(topic) = topic else { return std::mem::replace(&mut self.kept, kept) };
-        let (first, rest) = first_level(topic);
-        let old = if kept.is_some() && !self.below.contains_key(first) {
-            self.below.entry(first.into()).or_default().put(rest, kept)
-        } else {
-            self.below.get_mut(first)?.put(rest, kept)
-        };
-        if self.below.get(first).is_some_and(Level::is_empty) {
-            self.below.remove(first);
-        }
-        old
-    }
-
-    /// Messages of the topics that match a filter.
-    fn find(&self, filter: Option<&str>, is_first: bool, out: &mut Vec<Arc<Kept>>) {
-        let Some(filter) = filter else { return out.extend(self.kept.clone()) };
-        let (first, rest) = first_level(filter);
-        let visible = |name: &str| !is_first || !name.starts_with('$');
-        match first {
-            "#" => {
-                out.extend(self.kept.clone());
-                let below = self.below.iter().filter(|(name, _)| visible(name));
-                below.for_each(|(_, level)| level.find(Some("#"), false, out));
-            }
-            "+" => {
-                let below = self.below.iter().filter(|(name, _)| visible(name));
-                below.for_each(|(_, level)| level.find(rest, false, out));
-            }
-            name => {
-                if let Some(level) = self.below.get(name) {
-                    level.find(rest, false, out);
-                }
-            }
-        }
+#[cfg(test)]
+impl Kept {
+    pub(crate) fn seq(&self) -> u64 {
+        self.seq.0
     }
 }
 
-fn first_level(topic: &str) -> (&str, Option<&str>) {
-    match topic.split_once('/') {
-        Some((first, rest)) => (first, Some(rest)),
-        None => (topic, None),
-    }
+/// A retained message without contents.
+#[cfg(test)]
+pub(crate) fn kept(seq: u64) -> Arc<Kept> {
+    Arc::new(Kept { seq: MessageSeq(seq), properties: Box::default(), payload: Box::default() })
 }
+
+/// Comparisons of levels after which others get their turn, when retained messages are looked for: about a millisecond.
+const COMPARISONS_AT_ONCE: usize = 5_000;
 
 /// All retained messages of a vhost.
 #[derive(Default)]
@@ -241,10 +201,10 @@ impl Retainer {
         topics.count < count_max && topics.bytes + bytes <= bytes_max
     }
 
-    /// Messages of the topics that match a filter.
-    pub(crate) fn matching(&self, filter: &str) -> Vec<Arc<Kept>> {
+    /// The next messages of a walk.
+    pub(crate) fn step(&self, walk: &mut Walk<'_>) -> Vec<Arc<Kept>> {
         let mut found = Vec::new();
-        self.shelf.topics.lock().root.find(Some(filter), true, &mut found);
+        walk.step(&self.shelf.topics.lock().root, COMPARISONS_AT_ONCE, &mut found);
         found
     }
 
@@ -305,33 +265,14 @@ mod tests {
         topics.add(&Delivery { seq: MessageSeq(seq), redelivered: false, message, annotations: &[] });
     }
 
-    fn found(topics: &Topics, filter: &str) -> Vec<u64> {
-        let mut found = Vec::new();
-        topics.root.find(Some(filter), true, &mut found);
-        found.iter().map(|kept| kept.seq.0).collect()
-    }
-
     #[test]
-    fn filters_find_the_last_message_of_each_topic() {
+    fn a_newer_message_takes_the_place_of_the_one_before() {
         let mut topics = Topics::default();
-        for (seq, topic) in (1..).zip(["a", "a/b", "a/b/c", "/a", "$SYS/x", "a/"]) {
-            add(&mut topics, seq, topic, b"x");
-        }
-        for (filter, expected) in [
-            ("a", &[1][..]),
-            ("a/#", &[1, 6, 2, 3]),
-            ("#", &[4, 1, 6, 2, 3]),
-            ("+", &[1]),
-            ("+/+", &[4, 6, 2]),
-            ("a/+/c", &[3]),
-            ("$SYS/#", &[5]),
-            ("b/#", &[]),
-        ] {
-            assert_eq!(found(&topics, filter), expected, "{filter}");
-        }
+        add(&mut topics, 1, "a", b"x");
+        add(&mut topics, 2, "a/b", b"x");
         add(&mut topics, 7, "a/b", b"newer");
-        assert_eq!((found(&topics, "a/b"), &topics.replaced[..]), (vec![7], &[MessageSeq(2)][..]));
-        assert_eq!(topics.count, 6);
+        assert_eq!(topics.replaced, [MessageSeq(2)]);
+        assert_eq!(topics.count, 2);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! SUBSCRIBE and UNSUBSCRIBE: bindings follow, and queues where the first subscription needs one.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
 use broker::{Commit, Queue, Refused};
 use message::mqtt::TOPIC_BYTES_MAX;
@@ -13,6 +15,7 @@ use wire::mqtt::{
 use super::deliver::{AT_LEAST_ONCE, AT_MOST_ONCE, SHARED_FIRST, Source};
 use super::errors::End;
 use super::keeper::Keeper;
+use super::kept_topics::{FilterTree, Walk};
 use super::subscriptions::Filter;
 use super::work::Work;
 
@@ -92,10 +95,10 @@ pub(crate) struct Changed {
 /// Subscribes to all. `has_source` says which of the session's own sources there are.
 pub(crate) async fn subscribe(work: Arc<Work>, wanted: Wanted, has_source: [bool; 2]) -> Changed {
     let mut changed = Changed { packet_id: wanted.packet_id, ..Changed::default() };
-    let mut begun = Vec::new();
+    let (mut begun, mut copies) = (Vec::new(), Copies::default());
     for named in &wanted.filters {
         if begun.len() == BEGUN_MAX {
-            finish_all(&work, &mut begun, &mut changed).await;
+            finish_all(&work, &mut begun, &mut changed, &mut copies).await;
         }
         let filter = Filter {
             filter: named.filter.clone(),
@@ -117,8 +120,52 @@ pub(crate) async fn subscribe(work: Arc<Work>, wanted: Wanted, has_source: [bool
             Err(end) => refused(&work, &named.filter, &end),
         });
     }
-    finish_all(&work, &mut begun, &mut changed).await;
+    finish_all(&work, &mut begun, &mut changed, &mut copies).await;
+    if let Err(refused) = copies.send(&work).await {
+        tracing::warn!(client_id = %work.client_id, ?refused, "retained messages cannot be read");
+    }
     changed
+}
+
+/// Filters whose retained messages are wanted, by source: of QoS 0, and of the others.
+#[derive(Default)]
+struct Copies([FilterTree; 2]);
+
+impl Copies {
+    fn add(&mut self, filter: &Filter) {
+        self.0[filter.token as usize - 1].add(&filter.filter);
+    }
+
+    /// Publishes copies to the session's queues: of each topic one to a queue, however many filters match it. Others get their turns meanwhile.
+    async fn send(self, work: &Work) -> Result<(), Refused> {
+        if self.0.iter().all(FilterTree::is_empty) {
+            return Ok(());
+        }
+        let Some(retainer) = work.retainer(false).await? else { return Ok(()) };
+        let mut keeper = Keeper::new(work);
+        for (token, filters) in [AT_MOST_ONCE, AT_LEAST_ONCE].into_iter().zip(&self.0) {
+            let (queue, mut walk) = (work.queue_name(token), Walk::new(filters));
+            while !walk.is_over() {
+                let kept = retainer.step(&mut walk);
+                keeper.copy(&queue, &kept, work.settings.clock.wall_ms()).await;
+                others_turn().await;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Ready at the second question: the thread serves others first.
+async fn others_turn() {
+    let mut was_asked = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut was_asked, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// The code of a subscription that failed.
@@ -138,10 +185,10 @@ struct Begun {
 }
 
 /// Waits for all, in their order.
-async fn finish_all(work: &Work, begun: &mut Vec<Begun>, changed: &mut Changed) {
+async fn finish_all(work: &Work, begun: &mut Vec<Begun>, changed: &mut Changed, copies: &mut Copies) {
     for subscription in begun.drain(..) {
         let (at, filter) = (subscription.at, subscription.filter.filter.clone());
-        if let Err(end) = finish(work, subscription).await {
+        if let Err(end) = finish(work, subscription, copies).await {
             changed.codes[at] = refused(work, &filter, &end);
         }
     }
@@ -179,7 +226,11 @@ fn put_back(work: &Work, filter: &Filter, old: Option<Filter>) {
     });
 }
 
-async fn finish(work: &Work, Begun { filter, old, bound, .. }: Begun) -> Result<(), End> {
+async fn finish(
+    work: &Work,
+    Begun { filter, old, bound, .. }: Begun,
+    copies: &mut Copies,
+) -> Result<(), End> {
     if let Err(refused) = bound.await {
         put_back(work, &filter, old);
         return Err(refused.into());
@@ -194,12 +245,8 @@ async fn finish(work: &Work, Begun { filter, old, bound, .. }: Begun) -> Result<
     {
         work.unbind(&work.queue_name(old.token), &old).await?;
     }
-    if wants_kept && let Some(retainer) = work.retainer(false).await? {
-        let kept = retainer.matching(&filter.filter);
-        if !kept.is_empty() {
-            let now_ms = work.settings.clock.wall_ms();
-            Keeper::new(work).copy(&work.queue_name(filter.token), &kept, now_ms).await;
-        }
+    if wants_kept {
+        copies.add(&filter);
     }
     Ok(())
 }

@@ -42,6 +42,10 @@ impl crate::Session for Session {
         self.stalls()
     }
 
+    fn heeds_end(&self) -> bool {
+        self.phase == Phase::Running && self.wait.is_some()
+    }
+
     fn state(&self) -> State {
         match self.phase {
             Phase::Draining => State::Draining,

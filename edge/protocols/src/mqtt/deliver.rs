@@ -231,14 +231,17 @@ impl Side {
         self.sources[token as usize - 1].is_some_and(|source| source.ack_required)
     }
 
-    /// One line in the log per connection: the metrics count the others.
-    fn tell_unsendable(&mut self, topic: &str) {
-        if !std::mem::replace(&mut self.has_told_unsendable, true) {
+    /// Whether clients take a topic: they end the connection for one that breaks the rules, and get it again with the next. The log has one
+    /// line per connection: metrics count the messages.
+    fn is_sendable(&mut self, topic: &str) -> bool {
+        let is_topic = is_topic_name(topic);
+        if !is_topic && !std::mem::replace(&mut self.has_told_unsendable, true) {
             tracing::warn!(
                 topic,
                 "messages are rejected for an MQTT client: their routing keys make no topics"
             );
         }
+        is_topic
     }
 
     fn pause(&mut self, token: u32) -> Pushed {
@@ -279,9 +282,7 @@ impl Side {
             return if source.drops && !mqtt.is_copy { Pushed::Passed } else { self.pause(token) };
         }
         let topic = topic_of(&mqtt, message.routing_key, topic);
-        if !is_topic_name(topic) {
-            // A client would end the connection, and get the message again with each one that follows.
-            self.tell_unsendable(topic);
+        if !self.is_sendable(topic) {
             return Pushed::Unsendable;
         }
         ids.clear();
@@ -289,11 +290,8 @@ impl Side {
         let Some(hit) = self.filters.look(token, topic, ids).or(is_foreign.then_some(FOREIGN)) else {
             return Pushed::Passed;
         };
-        if hit.no_local && mqtt.sender == Some(self.me) {
-            return Pushed::Passed;
-        }
         let left_s = mqtt.received_ms.and_then(|_| mqtt.expiry_left_s(clock.wall_ms()));
-        if left_s == Some(0) {
+        if left_s == Some(0) || (hit.no_local && mqtt.sender == Some(self.me)) {
             return Pushed::Passed;
         }
         let qos = if source.ack_required { mqtt.qos.min(hit.qos) } else { Qos::AtMostOnce };

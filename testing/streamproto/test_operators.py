@@ -96,6 +96,15 @@ def test_lag_files_and_traffic_are_metrics(fresh):
                  'rabbitmq_global_messages_confirmed_total{protocol="stream"} 5'):
         assert f"\n{line}\n" in page, line
     assert 'rabbitmq_detailed_stream_segments{vhost="/",queue="s"} 1\n' in metrics("/metrics/detailed?family=queue_metrics")
+    assert 'rabbitmq_global_messages_delivered_total{protocol="stream",queue_type="rabbit_stream_queue"} 0\n' in page
+    line = 'rabbitmq_detailed_queue_info{vhost="/",queue="s",queue_type="rabbit_stream_queue",membership="leader"} 1\n'
+    assert line in metrics("/metrics/detailed?family=queue_metrics")
+    for line in ("warren_stream_damages 0", "warren_stream_cut_tails 0",
+                 'warren_stage_seconds_count{stage="log",queue_kind="stream"} 5',
+                 'warren_stage_seconds_count{stage="fsync",queue_kind="stream"} 5',
+                 'warren_stage_seconds_count{stage="enqueue",queue_kind="stream"} 5',
+                 'warren_stage_seconds_count{stage="confirm",queue_kind="stream"} 5'):
+        assert f"\n{line}\n" in page, line
 
 
 def test_profiles_name_the_stream_that_is_written(own):

@@ -97,7 +97,7 @@ pub use permission::Permission;
 pub use queue_types::{QUEUE_TYPE_ARGUMENT, queue_config, queue_type};
 pub use refused::{BindingRefusal, Compared, Difference, LimitScope, Refused, Resource, ResourceKind};
 pub use sessions::{FilterInfo, LinkInfo, SessionInfo};
-pub use stages::{QueueKind, Stage, StageTimes, StageTiming, Stages};
+pub use stages::{Began, QueueKind, Stage, StageTimes, StageTiming, Stages};
 pub use stats::{
     ByProtocol, ChurnTotals, ConnectionTotals, DeadLetterTotals, PublishCounters, SIZE_CLASSES, Sizes,
     TrafficTotals,

@@ -20,9 +20,9 @@ pub enum Stage {
     Route,
     /// From handing a batch to a queue until the queue has it, other work of the queue included.
     Enqueue,
-    /// Writing to the message log what had gathered.
+    /// Writing to the message log what had gathered, or to the file of a stream.
     Log,
-    /// Syncing the message log.
+    /// Syncing the message log, or the file of a stream.
     Fsync,
     /// Encoding deliveries for one consumer, the first of a turn of its queue.
     Dispatch,
@@ -64,7 +64,7 @@ impl Stage {
         }
     }
 
-    /// Whether it is told apart by the kind of queue.
+    /// Whether it is told apart by the kind of queue. Of the others, streams have what is theirs alone: files, and confirms of their protocol.
     #[must_use]
     pub const fn is_of_queues(self) -> bool {
         matches!(self, Stage::Enqueue | Stage::Dispatch | Stage::Ack)
@@ -106,7 +106,7 @@ impl QueueKind {
 pub struct StageTimes {
     /// Which stage.
     pub stage: Stage,
-    /// In which kind of queue; `None` for stages that lie outside queues.
+    /// In which kind of queue; `None` for what lies outside queues.
     pub kind: Option<QueueKind>,
     /// Nanoseconds.
     pub times: Snapshot,
@@ -168,9 +168,17 @@ impl Stages {
 
     /// A stage in a queue ends now. Nothing is recorded of what nobody began to measure.
     #[inline]
-    pub(crate) fn end_in(&self, kind: QueueKind, stage: Stage, began: Began) {
+    pub fn end_in(&self, kind: QueueKind, stage: Stage, began: Began) {
         if began != Began::default() {
-            self.of_queues[kind as usize][stage as usize].record(self.elapsed_ns(began));
+            self.record_in(kind, stage, self.elapsed_ns(began));
+        }
+    }
+
+    /// A stage in a queue has taken this long, nanoseconds.
+    #[inline]
+    pub(crate) fn record_in(&self, kind: QueueKind, stage: Stage, ns: u64) {
+        if self.timing == StageTiming::On {
+            self.of_queues[kind as usize][stage as usize].record(ns);
         }
     }
 
@@ -191,11 +199,11 @@ impl Stages {
         for stage in Stage::ALL {
             if !stage.is_of_queues() {
                 all.push(StageTimes { stage, kind: None, times: self.of_node[stage as usize].snapshot() });
-                continue;
             }
             for kind in QueueKind::ALL {
                 let times = self.of_queues[kind as usize][stage as usize].snapshot();
-                if kind == QueueKind::Classic || times.count() > 0 {
+                let is_always = kind == QueueKind::Classic && stage.is_of_queues();
+                if is_always || times.count() > 0 {
                     all.push(StageTimes { stage, kind: Some(kind), times });
                 }
             }
@@ -229,6 +237,11 @@ mod tests {
         assert_eq!(find(Stage::Ack, Some(QueueKind::Delayed)), Some((1, 10_000)));
         assert_eq!(find(Stage::Ack, Some(QueueKind::Classic)), Some((0, 0)));
         assert_eq!(find(Stage::Enqueue, Some(QueueKind::Delayed)), None);
+        assert_eq!(find(Stage::Fsync, Some(QueueKind::Stream)), None);
+        stages.record_in(QueueKind::Stream, Stage::Fsync, 7);
+        let seen = stages.snapshot();
+        let syncs = seen.iter().filter(|it| it.stage == Stage::Fsync).map(|it| (it.kind, it.times.sum()));
+        assert_eq!(syncs.collect::<Vec<_>>(), [(None, 0), (Some(QueueKind::Stream), 7)]);
     }
 
     #[test]

@@ -37,6 +37,14 @@ impl Filling {
         self.closed.push_back(closed);
     }
 
+    /// A chunk of nothing, when nothing waits to be written. Its time is that of what lies before it: it keeps nothing young.
+    pub(crate) fn mark(&mut self, timestamp: i64) -> Option<ClosedChunk> {
+        if !self.open.is_empty() || !self.closed.is_empty() || !self.changes.is_empty() {
+            return None;
+        }
+        Some(self.open.close(self.next, self.epoch, timestamp, &[]))
+    }
+
     /// Offset of the open chunk's first record.
     fn next_of_open(&self) -> u64 {
         self.next - u64::from(self.open.record_count())
@@ -167,6 +175,7 @@ impl Appender<'_> {
             return;
         }
         log.unwritten_bytes.fetch_add(added_bytes, Ordering::Relaxed);
+        log.node.mark_later(log);
         if !log.write_here() {
             log.node.queue(log);
         }
@@ -196,6 +205,7 @@ impl Drop for Appender<'_> {
         self.note_named();
         if self.added_bytes > 0 {
             self.log.unwritten_bytes.fetch_add(self.added_bytes, Ordering::Relaxed);
+            self.log.node.mark_later(self.log);
             self.log.node.queue(self.log);
         }
     }

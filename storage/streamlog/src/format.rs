@@ -74,7 +74,8 @@ pub(crate) fn check_head(bytes: &[u8]) -> bool {
 pub(crate) struct Seal {
     /// Bytes to the start of the chunk before; 0 when it is the file's first.
     pub(crate) back: u32,
-    /// Everything in the file before this position was durable when the chunk was written.
+    /// Everything in the file before this position had been told when the chunk was written: it was durable, or in the system's cache where
+    /// nothing is synced.
     pub(crate) synced: u32,
 }
 
@@ -117,6 +118,11 @@ pub(crate) fn read_seal(
     let is_whole =
         u32_at(bytes, 12) == SEAL_MAGIC && u32_at(bytes, 0) == seal_crc(stream, position, header, tail, seal);
     is_whole.then_some(seal)
+}
+
+/// How far behind a chunk the one before it starts, by its seal; unchecked.
+pub(crate) fn back_of(seal: &[u8; SEAL_BYTES]) -> u32 {
+    u32_at(seal, 4)
 }
 
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {

@@ -1,6 +1,7 @@
 //! One stream: appenders fill it, readers read it and wait for more.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
@@ -54,8 +55,43 @@ pub trait StreamListener: Send + Sync {
     /// Everything before this offset is as durable as the node promises, and readers see it.
     fn committed(&self, next_offset: u64);
 
+    /// A round took so long.
+    fn wrote(&self, took: RoundTook);
+
     /// Nothing more is written: uncommitted entries stay so.
     fn failed(&self, error: &StreamError);
+}
+
+/// How long a round took, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundTook {
+    /// Its write.
+    pub write_ns: u64,
+    /// Its sync, if there was one.
+    pub sync_ns: Option<u64>,
+}
+
+/// A stream that was opened, and its faults.
+pub struct OpenedStream {
+    /// The stream.
+    pub log: Arc<StreamLog>,
+    /// Places that are damaged: nothing of them was changed.
+    pub damages: Vec<StreamError>,
+    /// The end of the newest file that was cut.
+    pub cut_tail: Option<CutTail>,
+}
+
+/// The end of a file that was cut at the start. Nobody was told of it, unless the disk damaged it within two seconds of its write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CutTail {
+    /// The file.
+    pub path: PathBuf,
+    /// Where it ends now, bytes from its start.
+    pub position: u64,
+    /// Bytes that were cut.
+    pub bytes: u64,
+    /// Why they are no chunk.
+    pub what: &'static str,
 }
 
 /// The figures that listings show of a stream. Of committed entries only.
@@ -97,6 +133,8 @@ pub struct StreamLog {
     pub(crate) attached: Mutex<Vec<Waker>>,
     /// It is in the writers' queue.
     pub(crate) is_queued: AtomicBool,
+    /// It waits for a mark: a tick looks at it.
+    pub(crate) is_to_mark: AtomicBool,
     /// Until then only writers write to it: the disk was slow. Milliseconds since 1970.
     pub(crate) writers_until_ms: AtomicU64,
     /// Bytes that were appended and are not committed.

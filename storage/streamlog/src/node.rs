@@ -12,7 +12,7 @@ use platform::{Clock, Disk, DiskFile, profile, thread};
 
 use crate::error::StreamError;
 use crate::format::{FOLDER_COUNT, folder_at, parse_name};
-use crate::log::{Limits, StreamListener, StreamLog};
+use crate::log::{Limits, OpenedStream, StreamListener, StreamLog};
 use crate::place::Place;
 use crate::reader::{Asked, perform};
 use crate::round::remove_file;
@@ -54,6 +54,8 @@ pub(crate) struct Node {
     ticked_ms: AtomicU64,
     /// Folders whose names were made durable since the start.
     settled: Mutex<HashSet<PathBuf>>,
+    damages: AtomicU64,
+    pub(crate) cut_tails: AtomicU64,
 }
 
 #[derive(Default)]
@@ -61,6 +63,8 @@ struct Queue {
     streams: VecDeque<Arc<StreamLog>>,
     /// To be looked at with the next tick: changes without a chunk, a disk that was full.
     later: Vec<Weak<StreamLog>>,
+    /// Streams that were written and have no mark yet.
+    unmarked: Vec<Weak<StreamLog>>,
     /// Streams whose limits changed, or whose age is limited.
     aging: Vec<Weak<StreamLog>>,
     retained_ms: u64,
@@ -75,6 +79,11 @@ pub(crate) enum Job {
 impl Node {
     pub(crate) fn now_ms(&self) -> u64 {
         self.clock.wall_ms()
+    }
+
+    /// For how long something takes, nanoseconds.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.clock.now().0
     }
 
     pub(crate) fn syncs(&self) -> bool {
@@ -105,6 +114,27 @@ impl Node {
         let mut queue = self.queue.lock();
         if !queue.later.iter().any(|known| known.as_ptr() == Arc::as_ptr(log)) {
             queue.later.push(Arc::downgrade(log));
+        }
+    }
+
+    /// A stream was written: a tick marks it once it rests.
+    pub(crate) fn mark_later(&self, log: &Arc<StreamLog>) {
+        if !log.is_to_mark.load(Ordering::Relaxed) && !log.is_to_mark.swap(true, Ordering::AcqRel) {
+            self.queue.lock().unmarked.push(Arc::downgrade(log));
+        }
+    }
+
+    /// Marks streams that were not written since the last tick.
+    fn mark_rested(&self) {
+        let unmarked = std::mem::take(&mut self.queue.lock().unmarked);
+        for log in unmarked.iter().filter_map(Weak::upgrade) {
+            log.is_to_mark.store(false, Ordering::Release);
+            match log.mark() {
+                Ok(true) | Err(StreamError::Deleted | StreamError::Failed(_)) => {}
+                Ok(false) => self.mark_later(&log),
+                Err(error) if error.is_full_disk() => self.mark_later(&log),
+                Err(error) => self.fail(&log, &error),
+            }
         }
     }
 
@@ -164,6 +194,7 @@ impl Node {
             (later, if is_due { queue.aging.clone() } else { Vec::new() })
         };
         later.iter().filter_map(Weak::upgrade).for_each(|log| self.queue(&log));
+        self.mark_rested();
         for log in aging.iter().filter_map(Weak::upgrade) {
             match log.retain() {
                 Ok(()) | Err(StreamError::Deleted | StreamError::Failed(_)) => {}
@@ -265,6 +296,8 @@ impl StreamLogs {
             is_closed: AtomicBool::new(false),
             ticked_ms: AtomicU64::new(0),
             settled: Mutex::default(),
+            damages: AtomicU64::new(0),
+            cut_tails: AtomicU64::new(0),
         });
         let logs = Self { node, found: Mutex::new(found), open: Mutex::default(), threads: Mutex::default() };
         for nth in 0..options.writers {
@@ -295,18 +328,21 @@ impl StreamLogs {
         id: u64,
         limits: Limits,
         listener: Arc<dyn StreamListener>,
-    ) -> Result<(Arc<StreamLog>, Vec<StreamError>), StreamError> {
+    ) -> Result<OpenedStream, StreamError> {
         let firsts = self.found.lock().remove(&id).unwrap_or_default();
         let opened = crate::open::open(&self.node, id, firsts.clone(), limits, listener);
         if opened.is_err() && !firsts.is_empty() {
             self.found.lock().insert(id, firsts);
         }
-        let (log, damages) = opened?;
-        self.open.lock().insert(id, Arc::downgrade(&log));
+        let opened = opened?;
+        let log = &opened.log;
+        self.open.lock().insert(id, Arc::downgrade(log));
+        self.node.damages.fetch_add(opened.damages.len() as u64, Ordering::Relaxed);
+        self.node.mark_later(log);
         if limits.max_age_ms.is_some() || limits.max_bytes.is_some() {
-            self.node.retain_soon(&log);
+            self.node.retain_soon(log);
         }
-        Ok((log, damages))
+        Ok(opened)
     }
 
     /// Deletes a stream, open or not: readers and appenders learn it, and its files go.
@@ -338,6 +374,12 @@ impl StreamLogs {
             return !self.node.queue.lock().streams.is_empty();
         }
         false
+    }
+
+    /// Damaged places that were found, and tails that were cut, as streams were opened.
+    #[must_use]
+    pub fn damages_and_cut_tails(&self) -> (u64, u64) {
+        (self.node.damages.load(Ordering::Relaxed), self.node.cut_tails.load(Ordering::Relaxed))
     }
 
     /// Whether rounds are synced from now on.

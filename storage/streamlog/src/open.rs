@@ -4,23 +4,24 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use platform::{DiskFile, OpenMode};
+use wire::stream::CHUNK_HEADER_BYTES;
 
 use crate::StreamError;
 use crate::appender::Filling;
-use crate::chunk::OpenChunk;
+use crate::chunk::{OpenChunk, peek};
 use crate::file::{Known, StreamFile};
 use crate::footer::read_footer;
-use crate::format::{HEAD_BYTES, check_head, file_path, folder_path, read_head};
-use crate::log::{Limits, Readable, StreamListener, StreamLog};
+use crate::format::{HEAD_BYTES, SEAL_BYTES, back_of, check_head, file_path, folder_path, read_head};
+use crate::log::{CutTail, Limits, OpenedStream, Readable, StreamListener, StreamLog};
 use crate::node::Node;
 use crate::round::{Writing, begin_file};
 use crate::tail::Tail;
 use crate::tracking::{Changes, Tracking};
-use crate::walk::{Damage, Walk};
+use crate::walk::{Damage, Walk, Walked};
 
 /// Bytes that are written again at once.
 const AGAIN_BYTES: u64 = 1 << 20;
@@ -31,8 +32,11 @@ struct Looked {
     tracking: Tracking,
     has_footer: bool,
     damage: Option<Damage>,
-    /// Up to here it was durable when it was written last.
+    /// Up to here all was told when it was written last.
     synced: u32,
+    is_marked: bool,
+    /// Why what follows the chunks is none.
+    fault: Option<&'static str>,
 }
 
 /// The files of a stream, looked into.
@@ -75,7 +79,16 @@ fn look_at_all(node: &Node, id: u64, mut firsts: Vec<u64>) -> Result<Opened, Str
         None => {
             let file = begin_file(node, id, 0, &Tracking::default())?.file;
             files.push_back(file.clone());
-            Looked { file, tracking: Tracking::default(), has_footer: false, damage: None, synced: 0 }
+            let tracking = Tracking::default();
+            Looked {
+                file,
+                tracking,
+                has_footer: false,
+                damage: None,
+                synced: 0,
+                is_marked: true,
+                fault: None,
+            }
         }
     };
     Ok(Opened { files, newest, damages })
@@ -88,14 +101,13 @@ pub(crate) fn open(
     firsts: Vec<u64>,
     limits: Limits,
     listener: Arc<dyn StreamListener>,
-) -> Result<(Arc<StreamLog>, Vec<StreamError>), StreamError> {
+) -> Result<OpenedStream, StreamError> {
     let Opened { files, newest, damages } = look_at_all(node, id, firsts)?;
     let extent = newest.file.extent();
     let next = newest.damage.map_or(extent.next, |damage| damage.next.max(extent.next));
-    let last = files.iter().rev().find(|file| file.extent().last_chunk != 0);
-    let last_chunk_id = last.map(|last| last_chunk_id(node, id, last)).transpose()?;
+    let last_chunk_id = last_chunk_id(node, id, &files)?;
     let is_walked = !newest.has_footer && newest.damage.is_none();
-    let handle = if is_walked { Some(settle(node, id, &newest.file, newest.synced)?) } else { None };
+    let (handle, cut_tail) = if is_walked { settle(node, id, &newest)? } else { (None, None) };
     let writing = Writing {
         file: newest.file.clone(),
         end: extent.end,
@@ -106,6 +118,8 @@ pub(crate) fn open(
         tracking: newest.tracking.clone(),
         sealed: Vec::new(),
         is_named: false,
+        marks_from: 0,
+        is_marked: newest.is_marked,
         is_damaged: newest.damage.is_some(),
     };
     let filling = Filling {
@@ -128,31 +142,40 @@ pub(crate) fn open(
         waiting: Mutex::default(),
         attached: Mutex::default(),
         is_queued: AtomicBool::new(false),
+        is_to_mark: AtomicBool::new(false),
         writers_until_ms: AtomicU64::new(0),
         unwritten_bytes: AtomicUsize::new(0),
         ended: Mutex::default(),
         has_ended: AtomicBool::new(false),
         readers: AtomicUsize::new(0),
     };
-    Ok((Arc::new(log), damages))
+    Ok(OpenedStream { log: Arc::new(log), damages, cut_tail })
 }
 
+/// The newest file, open for writing, and what was cut from it.
+type Settled = (Option<Arc<dyn DiskFile>>, Option<CutTail>);
+
 /// After a crash: cuts what is torn, and makes durable what readers are about to see.
-fn settle(node: &Node, id: u64, file: &StreamFile, synced: u32) -> Result<Arc<dyn DiskFile>, StreamError> {
+fn settle(node: &Node, id: u64, newest: &Looked) -> Result<Settled, StreamError> {
+    let mut cut_tail = None;
+    let file = &newest.file;
     let path = file_path(&node.place.dir, id, file.first);
     let handle = node.place.disk.open(&path, OpenMode::ReadWrite).map_err(StreamError::io("open", &path))?;
     let end = u64::from(file.extent().end);
     if file.bytes() > end {
         handle.truncate(end).map_err(StreamError::io("truncate", &path))?;
+        let (bytes, what) = (file.bytes() - end, newest.fault.unwrap_or_default());
         file.update(|known| known.bytes = end);
+        node.cut_tails.fetch_add(1, Ordering::Relaxed);
+        cut_tail = Some(CutTail { path: path.clone(), position: end, bytes, what });
     }
     if node.syncs() {
-        write_again(&*handle, &path, u64::from(synced)..end)?;
+        write_again(&*handle, &path, u64::from(newest.synced)..end)?;
     }
     handle.sync_data().map_err(StreamError::io("sync", &path))?;
     // The process that began the file may not have come so far.
     node.settle_folder(folder_path(&node.place.dir, id))?;
-    Ok(handle)
+    Ok((Some(handle), cut_tail))
 }
 
 /// Writes what is in the file once more. A sync of it may have failed in the life before: then the system's cache shows bytes that no later
@@ -169,16 +192,33 @@ fn write_again(handle: &dyn DiskFile, path: &Path, part: Range<u64>) -> Result<(
     Ok(())
 }
 
-/// Offset of the last chunk with records of a file that has some.
-fn last_chunk_id(node: &Node, id: u64, file: &Arc<StreamFile>) -> Result<u64, StreamError> {
-    let path = file_path(&node.place.dir, id, file.first);
-    let mut header = [0; 48];
-    let handle = file.handle(&node.place, id)?;
-    handle
-        .read_exact_at(u64::from(file.extent().last_chunk), &mut header)
-        .map_err(StreamError::io("read", &path))?;
-    let header = wire::stream::ChunkHeader::decode(&header).ok();
-    Ok(header.map_or(file.first, |header| header.chunk_id))
+/// Offset of the last chunk with records: chunks without records are passed over, backwards.
+fn last_chunk_id(
+    node: &Node,
+    id: u64,
+    files: &VecDeque<Arc<StreamFile>>,
+) -> Result<Option<u64>, StreamError> {
+    for file in files.iter().rev() {
+        let path = file_path(&node.place.dir, id, file.first);
+        let handle = file.handle(&node.place, id)?;
+        let mut at = u64::from(file.extent().last_chunk);
+        while at >= u64::from(file.head_bytes) {
+            let mut header = [0; CHUNK_HEADER_BYTES];
+            handle.read_exact_at(at, &mut header).map_err(StreamError::io("read", &path))?;
+            let Some((header, len)) = peek(&header) else { return Ok(Some(file.first)) };
+            if header.record_count > 0 {
+                return Ok(Some(header.chunk_id));
+            }
+            let mut seal = [0; SEAL_BYTES];
+            let seal_at = at + len as u64 - SEAL_BYTES as u64;
+            handle.read_exact_at(seal_at, &mut seal).map_err(StreamError::io("read", &path))?;
+            match u64::from(back_of(&seal)) {
+                0 => break,
+                back => at = at.saturating_sub(back),
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// Looks into a file: its head, its footer, or all of it.
@@ -211,15 +251,17 @@ fn look(node: &Node, id: u64, first: u64, path: &Path) -> Result<Looked, StreamE
         let known =
             Known { extent: footer.extent, index: Some(Arc::new(footer.index)), bytes: len, damage: None };
         let file = StreamFile::new(first, head_bytes, known);
-        return Ok(Looked { file, tracking, has_footer: true, damage: None, synced: 0 });
+        let (synced, is_marked) = (0, true);
+        return Ok(Looked { file, tracking, has_footer: true, damage: None, synced, is_marked, fault: None });
     }
     let mut tracking = Tracking::default();
     tracking.apply(&whole_head[HEAD_BYTES..]);
     let walk = Walk { stream: id, path, file: &*handle, len };
     let walked = walk.run(first, head_bytes, &mut tracking)?;
-    let index = Some(Arc::new(walked.index));
+    let index = Some(Arc::new(walked.index.clone()));
     let damage = walked.damage.map(|damage| damage.what);
     let known = Known { extent: walked.extent, index, bytes: len, damage };
     let file = StreamFile::new(first, head_bytes, known);
-    Ok(Looked { file, tracking, has_footer: false, damage: walked.damage, synced: walked.synced })
+    let Walked { damage, synced, is_marked, fault, .. } = walked;
+    Ok(Looked { file, tracking, has_footer: false, damage, synced, is_marked, fault })
 }

@@ -12,7 +12,7 @@ use crate::file::{Extent, Known, StreamFile};
 use crate::footer::Footer;
 use crate::format::{Seal, file_path, folder_path, write_head};
 use crate::index::SparseIndex;
-use crate::log::{Limits, StreamLog};
+use crate::log::{Limits, RoundTook, StreamLog};
 use crate::node::Node;
 use crate::tracking::Tracking;
 use crate::walk;
@@ -33,8 +33,12 @@ pub(crate) struct Writing {
     pub(crate) end: u32,
     /// Where the last chunk starts; 0: none.
     pub(crate) last_chunk: u32,
-    /// Up to here the file is durable.
+    /// Up to here all was told: the file is durable, or in the system's cache where nothing is synced.
     pub(crate) synced: u32,
+    /// Where the file ended when a mark was due last: it is written when nothing came meanwhile.
+    pub(crate) marks_from: u32,
+    /// A seal says that everything before the last chunk was told, and that chunk has no records.
+    pub(crate) is_marked: bool,
     /// A footer lies behind the chunks.
     pub(crate) is_to_cut: bool,
     /// The tracking table as of the chunks that were written.
@@ -79,6 +83,37 @@ impl StreamLog {
             self.seal(&mut writing, chunk);
         }
         self.flush(&mut writing).map(|()| true)
+    }
+
+    /// Writes a chunk without records when nothing was written since the last call: its seal says that all before it was told. A place that is bad
+    /// after a kill is known as damage then. It is not synced: nobody waits for it. True: there is nothing more to mark.
+    pub(crate) fn mark(&self) -> Result<bool, StreamError> {
+        self.check()?;
+        let mut writing = self.writing.lock();
+        let is_pending = !writing.sealed.is_empty() || self.has_work();
+        if writing.is_marked
+            || writing.last_chunk == 0
+            || writing.is_damaged
+            || writing.handle.is_none()
+            || writing.is_to_cut
+        {
+            return Ok(!is_pending);
+        }
+        if is_pending || writing.marks_from != writing.end {
+            writing.marks_from = writing.end;
+            return Ok(false);
+        }
+        let limits = *self.limits.lock();
+        let mark = self.filling.lock().mark(writing.file.extent().highest_ms);
+        let Some(mark) = mark else { return Ok(false) };
+        if self.is_full_for(&writing, &limits, mark.stored_bytes() as u64) {
+            return Ok(true);
+        }
+        self.seal(&mut writing, mark);
+        self.write_sealed(&mut writing)?;
+        self.commit(&mut writing);
+        writing.is_marked = true;
+        Ok(true)
     }
 
     /// Gives a chunk its place in the newest file.
@@ -143,12 +178,30 @@ impl StreamLog {
 
     /// Writes what is sealed, makes it durable, and lets readers see it.
     fn flush(&self, writing: &mut Writing) -> Result<(), StreamError> {
-        let Some(first) = writing.sealed.first() else { return Ok(()) };
+        if writing.sealed.is_empty() {
+            return Ok(());
+        }
+        let began_ns = self.node.now_ns();
+        let handle = self.write_sealed(writing)?;
+        let written_ns = self.node.now_ns();
+        let mut sync_ns = None;
+        if self.node.syncs() {
+            handle.sync_data().map_err(StreamError::io("sync", &self.path_of(&writing.file)))?;
+            sync_ns = Some(self.node.now_ns().saturating_sub(written_ns));
+        }
+        (writing.synced, writing.is_marked) = (writing.end, false);
+        self.listener.wrote(RoundTook { write_ns: written_ns.saturating_sub(began_ns), sync_ns });
+        self.commit(writing);
+        Ok(())
+    }
+
+    /// Writes what is sealed to the end of the newest file.
+    fn write_sealed(&self, writing: &mut Writing) -> Result<Arc<dyn DiskFile>, StreamError> {
         let path = self.path_of(&writing.file);
         let sealed_bytes: usize = writing.sealed.iter().map(StoredChunk::stored_bytes).sum();
         let start = u64::from(writing.end) - sealed_bytes as u64;
         debug_assert!(
-            first.chunk_id() >= writing.file.first,
+            writing.sealed.first().is_none_or(|first| first.chunk_id() >= writing.file.first),
             "chunks go into the file that was begun for them"
         );
         let handle = match &writing.handle {
@@ -168,12 +221,7 @@ impl StreamLog {
             // A prefix of it may be there: it is written again, or overwritten.
             return Err(StreamError::io("write", &path)(error));
         }
-        if self.node.syncs() {
-            handle.sync_data().map_err(StreamError::io("sync", &path))?;
-            writing.synced = writing.end;
-        }
-        self.commit(writing);
-        Ok(())
+        Ok(handle)
     }
 
     /// The sealed chunks are written: readers see them.
@@ -228,7 +276,7 @@ impl StreamLog {
         drop(readable);
         (writing.end, writing.synced, writing.last_chunk) = (begun.file.head_bytes, begun.file.head_bytes, 0);
         (writing.handle, writing.file) = (Some(begun.handle), begun.file);
-        (writing.is_to_cut, writing.is_damaged) = (false, false);
+        (writing.is_to_cut, writing.is_damaged, writing.is_marked) = (false, false, true);
         self.retain_with(writing)
     }
 

@@ -1,7 +1,7 @@
 //! Walks a file that has no footer, chunk by chunk, and says where its chunks end and why.
 //!
-//! A chunk that does not follow is a torn tail, which may be cut, or damage, which may not. Each seal says up to where the file was durable
-//! when its chunk was written: a bad chunk before that is damage. So is one in a file that has another after it.
+//! A chunk that does not follow is a torn tail, which may be cut, or damage, which may not. Each seal says up to where all had been told when its
+//! chunk was written: a bad chunk before that is damage. So is one in a file that has another after it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,8 +24,12 @@ pub(crate) struct Walked {
     pub(crate) index: SparseIndex,
     /// A chunk that was durable cannot be read; and what is known of those behind it.
     pub(crate) damage: Option<Damage>,
-    /// Up to here the file was durable when its last chunk was written.
+    /// Up to here all was told when the last chunk was written.
     pub(crate) synced: u32,
+    /// The last chunk has no records, and all before it was told.
+    pub(crate) is_marked: bool,
+    /// Why what follows the chunks is none.
+    pub(crate) fault: Option<&'static str>,
 }
 
 /// Behind a damaged place.
@@ -63,7 +67,7 @@ impl Walk<'_> {
     ) -> Result<Walked, StreamError> {
         let mut extent = Extent { first, next: first, end: head_bytes, ..Extent::default() };
         let mut index = SparseIndex::default();
-        let (mut position, mut synced) = (u64::from(head_bytes), head_bytes);
+        let (mut position, mut synced, mut is_marked) = (u64::from(head_bytes), head_bytes, true);
         let fault = 'file: loop {
             if position >= self.len {
                 break None;
@@ -74,7 +78,8 @@ impl Walk<'_> {
                 let Ok(at) = u32::try_from(position) else { break 'file Some(ChunkFault::NoHeader) };
                 match StoredChunk::read(self.stream, at, &window, start) {
                     Ok((chunk, seal)) if chunk.chunk_id() == extent.next => {
-                        synced = seal.synced;
+                        (synced, is_marked) =
+                            (seal.synced, chunk.header().record_count == 0 && seal.synced == at);
                         add(&mut extent, &mut index, &chunk, at);
                         tracking.apply(chunk.trailer());
                         start += chunk.stored_bytes();
@@ -96,7 +101,7 @@ impl Walk<'_> {
             None => None,
             Some(fault) => self.damage_at(position, extent.next, fault)?,
         };
-        Ok(Walked { extent, index, damage, synced })
+        Ok(Walked { extent, index, damage, synced, is_marked, fault: fault.map(ChunkFault::what) })
     }
 
     /// Looks for chunks behind a bad one that were written when it was durable.

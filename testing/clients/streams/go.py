@@ -24,6 +24,15 @@ SKIPPED = {
     "Streaming Consumers Not panics on close when the internal queue is full": SEVERAL_CHUNKS,
     "Streaming Consumers Manual Credit Strategy": SEVERAL_CHUNKS,
 }
+# What the client does at the same time decides about these. They get a second run.
+RACES = {
+    "should record metrics for multiple chunks": SEVERAL_CHUNKS,
+    "should record errored messages on publish error": "wants to publish before the client has learned that the stream is deleted",
+    "offset should not be overwritten by autocommit on consumer close when no messages have been consumed":
+        "the client stores where it begins when it is told so before it is closed",
+}
+
+
 def go_environment(cache):
     return os.environ | {"GOMODCACHE": str(cache / "go" / "mod"), "GOCACHE": str(cache / "go" / "build"), "GOTOOLCHAIN": "local",
                          "GOFLAGS": "-modcacherw"}
@@ -36,6 +45,12 @@ def fetch(cache, folder):
     source = cache / "go" / "mod" / MODULE
     subprocess.run(["go", "test", "-c", "-mod=readonly", "-o", str(folder / "tests"), "./pkg/stream"], cwd=source, env=environment, check=True)
     return source / "pkg" / "stream"
+
+
+def suite(words, folder):
+    """One run of the tests, and what it said."""
+    done = subprocess.run(words, cwd=(folder / "source").read_text(), capture_output=True, text=True, errors="replace")
+    return done, done.stdout + done.stderr
 
 
 def main():
@@ -55,9 +70,12 @@ def main():
     words += ["--ginkgo.focus", given.focus] if given.focus else []
     for skipped in SKIPPED:
         words += ["--ginkgo.skip", skipped]
-    done = subprocess.run(words, cwd=(folder / "source").read_text(), capture_output=True, text=True, errors="replace")
+    done, text = suite(words, folder)
+    failed = set(re.findall(r"^\s*\[FAIL\] .*\[It\] (.*)$", done.stdout, re.MULTILINE))
+    if failed and failed <= RACES.keys():
+        done, again = suite([*words, *(word for name in failed for word in ("--ginkgo.focus", re.escape(name)))], folder)
+        text += again
     server.stop()
-    text = done.stdout + done.stderr
     house.keep(given.logs, "streams-go.log", text)
     for line in re.findall(r"^\s*\[FAIL\].*$", text, re.MULTILINE):
         print(line.strip())

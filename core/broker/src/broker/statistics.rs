@@ -31,6 +31,12 @@ impl Broker {
         self.connections().totals(&vhost.connections_gone, |of| Arc::ptr_eq(of, vhost))
     }
 
+    /// Damaged places in files of streams, and streams of which an unfinished last write was cut, as found since the start.
+    #[must_use]
+    pub fn stream_faults(&self) -> (u64, u64) {
+        self.services().streams.logs.damages_and_cut_tails()
+    }
+
     /// Counts of objects that came and went since the start.
     #[must_use]
     pub fn churn(&self) -> ChurnTotals {

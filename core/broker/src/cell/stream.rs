@@ -4,13 +4,18 @@ use std::sync::{Arc, Weak};
 
 use queues::Kind;
 use stdx::QueueId;
-use streamlog::{StreamError, StreamLog};
+use streamlog::{CutTail, RoundTook, StreamError, StreamLog};
 
 use super::machine::AnyMachine;
 use super::{Event, Queue};
 use crate::data::batch::BatchConfirms;
 use crate::services::Services;
+use crate::stages::{QueueKind, Stage};
 use crate::streams::{Committed, Owner, Stream, StreamMachine};
+
+/// Said of a file whose end was cut.
+const CUT_TAIL: &str =
+    "the last write to a stream was not whole and was cut; a kill leaves such, and confirms nothing of it";
 
 /// The queue, for its stream.
 struct QueueOfStream {
@@ -32,6 +37,14 @@ impl Owner for QueueOfStream {
     fn serve(&self) {
         if let Some(queue) = self.queue() {
             queue.submit_later(Event::Tick);
+        }
+    }
+
+    fn wrote(&self, took: RoundTook) {
+        let Some(services) = self.services.upgrade() else { return };
+        services.stages.record_in(QueueKind::Stream, Stage::Log, took.write_ns);
+        if let Some(sync_ns) = took.sync_ns {
+            services.stages.record_in(QueueKind::Stream, Stage::Fsync, sync_ns);
         }
     }
 
@@ -110,11 +123,15 @@ impl Queue {
         let (name, vhost) = (String::from_utf8_lossy(self.name()), self.vhost_name());
         let owner = Box::new(QueueOfStream { queue: self.id, services: Arc::downgrade(services) });
         let opened = Stream::open(&services.streams.logs, (self.id.0, self.name()), &self.config(), owner);
-        let (stream, damages) = opened.inspect_err(|error| {
+        let (stream, damages, cut_tail) = opened.inspect_err(|error| {
             tracing::error!(stream = %name, vhost, %error, "a stream cannot be opened");
         })?;
         for damage in damages {
             tracing::error!(stream = %name, vhost, error = %damage, "a stream is damaged; nothing of it was changed");
+        }
+        if let Some(CutTail { path, position, bytes, what }) = cut_tail {
+            let file = path.display();
+            tracing::warn!(stream = %name, vhost, %file, position, bytes, what, "{CUT_TAIL}");
         }
         Ok(self.stream.get_or_init(|| Arc::new(stream)))
     }

@@ -7,7 +7,9 @@ use std::task::{Wake, Waker};
 
 use parking_lot::Mutex;
 use queues::QueueConfig;
-use streamlog::{Limits, StreamError, StreamListener, StreamLog, StreamLogs};
+use streamlog::{
+    CutTail, Limits, OpenedStream, RoundTook, StreamError, StreamListener, StreamLog, StreamLogs,
+};
 
 /// The queue of a stream, as its log sees it. Called on the log's threads: nothing of it may wait.
 pub(crate) trait Owner: Send + Sync {
@@ -16,6 +18,9 @@ pub(crate) trait Owner: Send + Sync {
 
     /// Its consumers are to be served soon.
     fn serve(&self);
+
+    /// A round of its log took so long.
+    fn wrote(&self, took: RoundTook);
 
     /// Publishers may find room again.
     fn has_room(&self);
@@ -48,17 +53,17 @@ struct Commits {
 }
 
 impl Stream {
-    /// Opens it, or begins it. Tells what is damaged.
+    /// Opens it, or begins it. Tells what is damaged, and what was cut.
     pub(crate) fn open(
         logs: &StreamLogs,
         (id, name): (u64, &[u8]),
         config: &QueueConfig,
         owner: Box<dyn Owner>,
-    ) -> Result<(Stream, Vec<StreamError>), StreamError> {
+    ) -> Result<(Stream, Vec<StreamError>, Option<CutTail>), StreamError> {
         let (pending, is_called) = (Mutex::default(), AtomicBool::new(false));
         let commits = Arc::new(Commits { owner, pending, is_called });
-        let (log, damages) = logs.open(id, limits_of(config), commits.clone())?;
-        Ok((Stream { log, name: name.into(), commits }, damages))
+        let OpenedStream { log, damages, cut_tail } = logs.open(id, limits_of(config), commits.clone())?;
+        Ok((Stream { log, name: name.into(), commits }, damages, cut_tail))
     }
 
     /// Tells when everything before `next_offset` is committed.
@@ -126,6 +131,10 @@ impl StreamListener for Commits {
     fn committed(&self, next_offset: u64) {
         self.settle(next_offset);
         self.owner.has_room();
+    }
+
+    fn wrote(&self, took: RoundTook) {
+        self.owner.wrote(took);
     }
 
     fn failed(&self, error: &StreamError) {

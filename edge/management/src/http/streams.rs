@@ -223,6 +223,9 @@ fn put_super_stream(call: &Call) -> Answer {
             keyed if keyed.is_empty() => {
                 return Err(Problem::bad("The number of binding keys must be greater than 0"));
             }
+            keyed if keyed.len() > 1000 => {
+                return Err(Problem::bad("The number of binding keys must not exceed 1000"));
+            }
             keyed => keyed,
         },
         (Some(count), None) => match text_of(count).parse::<usize>() {

@@ -175,6 +175,7 @@ fn whole(asked: &Asked<'_>, page: &mut Page<'_>, channels: &clients::Channels) -
     global::alarms(asked, page)?;
     of_warren(page, |page| certificates::ends(asked, page))?;
     of_warren(page, |page| links::write(asked.node, page))?;
+    of_warren(page, |page| streams::faults(asked.broker, page))?;
     stages::write(asked.broker, page)?;
     node::process(page)
 }

@@ -21,8 +21,11 @@ const AMQP: &str = "protocol=\"amqp091\"";
 /// The value of that label of the stream protocol.
 const STREAM: &str = "stream";
 
-/// Further labels of what queues gave or took.
+/// Further labels of what queues gave or took, whatever their type.
 const QUEUES: &str = ",queue_type=\"rabbit_classic_queue\"";
+
+/// As [`QUEUES`], of a protocol that has streams only.
+const STREAMS: &str = ",queue_type=\"rabbit_stream_queue\"";
 
 /// Further labels of the rest.
 const NONE: &str = "";
@@ -126,6 +129,7 @@ pub(crate) fn passed(asked: &Asked<'_>, page: &mut Page<'_>, channels: &Channels
     for (metric, further) in PASSED {
         page.head(metric.name, metric.kind, metric.help)?;
         for (protocol, traffic) in &sums {
+            let further = if *protocol == STREAM && *further == QUEUES { STREAMS } else { further };
             let of = format!("protocol=\"{protocol}\"{further}");
             page.sample(metric.name, &of, (metric.value)(traffic))?;
         }

@@ -104,8 +104,8 @@ pub(crate) fn each_published(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Resu
 pub(crate) fn infos(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
     page.head("queue_info", Kind::Gauge, "Type of the queue and what the node is to it")?;
     for queue in asked.queues() {
-        let facts =
-            format!("{},queue_type=\"rabbit_classic_queue\",membership=\"leader\"", labels_of(&queue));
+        let module = queue.queue_kind().module();
+        let facts = format!("{},queue_type=\"{module}\",membership=\"leader\"", labels_of(&queue));
         page.sample("queue_info", &facts, 1.0)?;
     }
     Ok(())

@@ -73,6 +73,19 @@ pub(crate) fn segments(queues: &[Arc<Queue>], page: &mut Page<'_>) -> io::Result
     page.single(SEGMENTS, Kind::Counter, SEGMENTS_HELP, f64::from(all))
 }
 
+/// Faults of files, as they were found when streams were opened.
+pub(crate) fn faults(broker: &Broker, page: &mut Page<'_>) -> io::Result<()> {
+    let (damages, cut_tails) = broker.stream_faults();
+    page.single(
+        "stream_damages",
+        Kind::Gauge,
+        "Damaged places in files of streams at the start",
+        damages as f64,
+    )?;
+    let help = "Streams of which the last write was not whole at the start and was cut";
+    page.single("stream_cut_tails", Kind::Gauge, help, cut_tails as f64)
+}
+
 /// The largest of all.
 pub(crate) fn largest(broker: &Broker, page: &mut Page<'_>) -> io::Result<()> {
     page.single(NAME, Kind::Gauge, HELP, lags(broker).into_values().max().unwrap_or(0) as f64)

@@ -1,5 +1,6 @@
 //! Confirms: committed ids are told, in one frame for each publisher.
 
+use broker::{QueueKind, Stage};
 use wire::stream::commands::PublishError;
 use wire::stream::{ListBuf, PublishingError, ResponseCode, write_publish_confirm};
 
@@ -67,7 +68,9 @@ impl Running {
                 write_publish_confirm(id, rising.take(IDS_MAX).map(count), output.bytes());
             }
             drop((ids, output));
-            publisher.pending.drain(..done);
+            for run in publisher.pending.drain(..done) {
+                self.broker.stages().end_in(QueueKind::Stream, Stage::Confirm, run.began);
+            }
             publisher.counted.confirmed.add(confirmed);
             self.control.confirmed.add(confirmed);
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::Poll;
 
-use broker::Permission;
 use broker::streams::{ChunkFilter, GroupSeat, Reader, Seek, StoredChunk, StreamError};
+use broker::{Began, Permission, QueueKind, Stage};
 use platform::profile;
 use wire::stream::commands::{Credit, CreditError, MetadataUpdate, StoreOffset};
 use wire::stream::requests::{QueryOffset, Subscribe, Unsubscribe};
@@ -19,13 +19,15 @@ use wire::stream::{
 use super::counted::{ConsumerCount, Counter};
 use super::publish::REFERENCE_BYTES_MAX;
 use super::running::{Running, Used, put};
-use crate::OUTPUT_BYTES_MAX;
 use crate::outbox::OutputBytes;
 
 /// Bytes of a frame before the chunk: key, version, subscription, committed chunk id. The size word does not count.
 const DELIVER_HEAD_BYTES: usize = 2 + 2 + 1 + 8;
 /// Filters of a subscription that are looked at.
 const FILTERS_MAX: usize = 256;
+
+/// Bytes that wait for the socket above which no further chunk is sent: a client that does not read costs little more.
+const CHUNK_OUTPUT_BYTES: usize = 512 << 10;
 
 /// A consumer of the connection.
 pub(crate) struct Consumer {
@@ -212,15 +214,17 @@ impl Running {
         let count = self.consumers.len();
         for nth in 0..count {
             let at = (self.turn + nth) % count;
+            // The first chunk of a turn is measured.
+            let mut is_first = true;
             while let Some(consumer) = self.consumers[at].as_mut()
                 && consumer.may_send()
             {
-                if self.outbox.pending_bytes() >= OUTPUT_BYTES_MAX {
+                if self.outbox.pending_bytes() >= CHUNK_OUTPUT_BYTES {
                     // The socket's writer asks again when there is room.
                     self.turn = at;
                     return;
                 }
-                if !self.deliver_next(at) {
+                if !self.deliver_next(at, std::mem::take(&mut is_first)) {
                     break;
                 }
             }
@@ -228,13 +232,15 @@ impl Running {
     }
 
     /// Sends the next chunk of a consumer; whether there was one.
-    fn deliver_next(&mut self, at: usize) -> bool {
+    fn deliver_next(&mut self, at: usize, is_measured: bool) -> bool {
         let Some(consumer) = self.consumers[at].as_mut() else { return false };
         let Some(reader) = consumer.reader.as_mut() else { return false };
         let _profiled = profile::enter_queue(reader.log().id());
         match reader.poll_next(&self.waker) {
             Poll::Ready(Ok(chunk)) => {
+                let began = if is_measured { self.broker.stages().begin() } else { Began::default() };
                 self.send(at, &chunk);
+                self.broker.stages().end_in(QueueKind::Stream, Stage::Dispatch, began);
                 true
             }
             Poll::Pending => {

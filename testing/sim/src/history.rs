@@ -478,6 +478,7 @@ impl History {
             ack_required: true,
             prefetch: 1 + u32::try_from(self.world.below(40)).expect("small"),
             by_credit: false,
+            delivered_before: 0,
             filter: None,
             priority: 0,
             exclusive: false,

@@ -192,7 +192,7 @@ pub(crate) const SUITES: &[Suite] = &[
     )
     .needs(&["ui", "node"])
     .with(Broker::Own(&["--management-listen", "127.0.0.1:0"])),
-    suite("cluster", "cd testing/cluster && pytest -n 2 ."),
+    suite("cluster", "cd testing/cluster && CACHE=$CACHE pytest -n 2 .").needs(&["node"]),
     soak("soak-simulator", 300, "cargo xtask sim --seeds 2000"),
     soak(
         "soak-groups",

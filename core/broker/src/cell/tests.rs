@@ -161,6 +161,7 @@ impl Bench {
             ack_required: true,
             prefetch: 1,
             by_credit: false,
+            delivered_before: 0,
             filter: None,
             priority: 0,
             exclusive: false,

@@ -317,6 +317,7 @@ fn consumer(id: queues::ConsumerId) -> queues::ConsumerSpec {
         ack_required: true,
         prefetch: 0,
         by_credit: false,
+        delivered_before: 0,
         filter: None,
         priority: 0,
         exclusive: false,

@@ -1,6 +1,6 @@
 //! Consumers: how a session attaches one to a queue, how deliveries reach it and are settled.
 
-use queues::{CreditNews, Delivery, LargeBody};
+use queues::{Credit, CreditNews, Delivery, LargeBody};
 
 /// A session's side of its consumers. One object per connection serves all its consumers.
 ///
@@ -20,6 +20,12 @@ pub trait ConsumerSink: Send + Sync {
 
     /// Tells the fate of the credit of a consumer that is served by it; follows its deliveries.
     fn credit_news(&self, _token: u32, _news: CreditNews) {}
+
+    /// How many deliveries a consumer that is served by credit has taken, and the credit that it has given, both counted from its first
+    /// delivery. `None` for a consumer that is gone, and for those without credit.
+    fn credit(&self, _token: u32) -> Option<(u32, Credit)> {
+        None
+    }
 
     /// The queue cancels the consumer because it is deleted (B119).
     fn cancelled(&self, token: u32);

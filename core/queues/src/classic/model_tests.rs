@@ -554,6 +554,7 @@ impl History {
             ack_required: ack,
             prefetch,
             by_credit: false,
+            delivered_before: 0,
             filter: None,
             priority,
             exclusive: false,

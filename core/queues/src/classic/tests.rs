@@ -206,6 +206,7 @@ fn consumer(token: u32, prefetch: u32) -> ConsumerSpec {
         ack_required: true,
         prefetch,
         by_credit: false,
+        delivered_before: 0,
         filter: None,
         priority: 0,
         exclusive: false,

@@ -149,15 +149,9 @@ impl Consumers {
 
     /// Adds a consumer, paused until its first `resume`.
     pub(crate) fn add(&mut self, spec: ConsumerSpec) {
-        let id = spec.id;
-        let consumer = Consumer {
-            spec,
-            unacked: 0,
-            paused: true,
-            queued: false,
-            delivered: 0,
-            credit: Credit::default(),
-        };
+        let (id, delivered) = (spec.id, spec.delivered_before);
+        let credit = Credit { limit: delivered, drain: false };
+        let consumer = Consumer { spec, unacked: 0, paused: true, queued: false, delivered, credit };
         let slot = match self.slots.iter().position(Option::is_none) {
             Some(free) => {
                 self.slots[free] = Some(consumer);

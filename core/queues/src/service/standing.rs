@@ -135,6 +135,7 @@ mod tests {
             ack_required: true,
             prefetch: 2,
             by_credit: false,
+            delivered_before: 0,
             filter: None,
             priority,
             exclusive: false,

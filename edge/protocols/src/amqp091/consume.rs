@@ -42,6 +42,7 @@ impl Running {
             ack_required,
             prefetch: self.channel(number).prefetch,
             by_credit: false,
+            delivered_before: 0,
             filter: None,
             priority,
             exclusive: consume.exclusive,

@@ -342,6 +342,7 @@ impl Running {
             ack_required: true,
             prefetch: 0,
             by_credit: true,
+            delivered_before: 0,
             filter: wanted,
             priority,
             exclusive: false,

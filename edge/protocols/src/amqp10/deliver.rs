@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use broker::{CreditNews, Delivery, SessionHold, TrafficTotals};
+use broker::{Credit, CreditNews, Delivery, SessionHold, TrafficTotals};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use message::amqp10::{Acquired, encode_head};
@@ -39,6 +39,8 @@ pub(crate) struct Outlet {
     pub(crate) delivery_count: u32,
     /// Delivery count up to which the client takes deliveries.
     pub(crate) limit: u32,
+    /// What it cannot get of that now is given up.
+    pub(crate) drain: bool,
     /// The client wants to know where its link is.
     pub(crate) echo: bool,
     /// Whether the client was told that it is the active consumer of its queue.
@@ -321,6 +323,7 @@ impl Deliveries {
             is_reply,
             delivery_count: 0,
             limit: 0,
+            drain: false,
             echo: false,
             is_active: None,
             announced: false,
@@ -585,6 +588,7 @@ impl broker::ConsumerSink for Sink {
                 }
                 CreditNews::Drained { limit } => {
                     outlet.delivery_count = limit;
+                    outlet.drain = false;
                     let credit = outlet.credit();
                     LinkFlow {
                         handle,
@@ -600,6 +604,14 @@ impl broker::ConsumerSink for Sink {
                 session.flow(channel, Some(flow), bytes);
             }
         });
+    }
+
+    fn credit(&self, token: u32) -> Option<(u32, Credit)> {
+        let mut output = self.outbox.lock();
+        let side = output.state();
+        let index = *side.by_token.get(&token)?;
+        let outlet = side.outlet(index)?;
+        Some((outlet.delivery_count, Credit { limit: outlet.limit, drain: outlet.drain }))
     }
 
     fn cancelled(&self, token: u32) {

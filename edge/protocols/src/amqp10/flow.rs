@@ -87,6 +87,7 @@ impl Running {
             outlet.limit = flow.delivery_count.unwrap_or(0).wrapping_add(credit);
         }
         outlet.echo |= flow.echo;
+        outlet.drain = flow.drain;
         let limit = outlet.limit;
         let Some(queue) = queue else {
             // Replies are not kept: there is nothing that could be drained.

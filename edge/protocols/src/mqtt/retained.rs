@@ -180,6 +180,7 @@ impl Retainer {
             priority: 0,
             exclusive: true,
             by_credit: false,
+            delivered_before: 0,
             filter: None,
             arguments: Box::default(),
         };

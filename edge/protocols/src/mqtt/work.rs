@@ -137,6 +137,7 @@ impl Work {
             priority: 0,
             exclusive: false,
             by_credit: false,
+            delivered_before: 0,
             filter: None,
             arguments: Box::default(),
         };

@@ -237,6 +237,7 @@ impl Full {
             ack_required: true,
             prefetch: 1 + u32::try_from(self.below(200)).expect("small"),
             by_credit: false,
+            delivered_before: 0,
             filter: None,
             priority: 0,
             exclusive: false,

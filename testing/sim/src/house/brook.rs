@@ -428,6 +428,7 @@ impl Brook {
             ack_required: true,
             prefetch: 1 + u32::try_from(site.below(20)).expect("small"),
             by_credit: false,
+            delivered_before: 0,
             filter: None,
             priority: 0,
             exclusive: false,

@@ -70,6 +70,7 @@ impl Flood {
             ack_required: false,
             prefetch: 0,
             by_credit: false,
+            delivered_before: 0,
             filter: None,
             priority: 0,
             exclusive: false,

@@ -237,6 +237,7 @@ impl Site<'_> {
             ack_required: true,
             prefetch: 0,
             by_credit: false,
+            delivered_before: 0,
             filter: None,
             priority: 0,
             exclusive: false,

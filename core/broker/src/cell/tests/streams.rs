@@ -71,6 +71,7 @@ fn spec(principal: &Principal, offset: i64, prefetch: u32) -> ConsumerSpec {
         priority: 0,
         exclusive: false,
         by_credit: false,
+        delivered_before: 0,
         filter: None,
         arguments: arguments.as_table().raw().into(),
     }

@@ -169,6 +169,7 @@ pub(super) fn put_spec(out: &mut BytesMut, spec: &ConsumerSpec) {
     out.put_u16(spec.channel);
     out.put_u8(u8::from(spec.ack_required) | u8::from(spec.by_credit) << 1 | u8::from(spec.exclusive) << 2);
     out.put_u32(spec.prefetch);
+    out.put_u32(spec.delivered_before);
     out.put_i64(spec.priority);
     put_run(out, &spec.arguments);
 }
@@ -176,13 +177,15 @@ pub(super) fn put_spec(out: &mut BytesMut, spec: &ConsumerSpec) {
 pub(super) fn spec(from: &mut Fields) -> Option<ConsumerSpec> {
     let (id, tag, channel) = (consumer(from)?, from.run()?, from.u16()?);
     let flags = from.u8()?;
-    let (prefetch, priority, arguments) = (from.u32()?, from.u64()? as i64, from.run()?);
+    let (prefetch, delivered_before) = (from.u32()?, from.u32()?);
+    let (priority, arguments) = (from.u64()? as i64, from.run()?);
     from.end(ConsumerSpec {
         id,
         tag: tag[..].into(),
         channel,
         ack_required: flags & 1 != 0,
         by_credit: flags & 2 != 0,
+        delivered_before,
         // Only streams filter, and those are used on their own node.
         filter: None,
         exclusive: flags & 4 != 0,

@@ -10,7 +10,7 @@ use queues::{ConsumerId, Delivery, QueueCounts, QueueStats, SettleHow, SettleRun
 use super::frames;
 use super::frames::{Asking, News};
 use crate::cell::{Event, Queue};
-use crate::cluster::far::known::{Abroad, Asked, Far, Question};
+use crate::cluster::far::known::{Abroad, Arrived, Asked, Far, Question};
 use crate::cluster::frames::{Fields, put_run};
 use crate::control::deleted::DeletedQueue;
 use crate::data::batch::Handover;
@@ -119,7 +119,11 @@ impl Far {
 
     /// A consumer is brought elsewhere.
     pub(super) fn forget_consumer(&self, id: ConsumerId) {
-        self.asked.consumers.lock().remove(&id);
+        let abroad = self.asked.consumers.lock().remove(&id);
+        // Its session takes nothing more of this after it has been asked what it has.
+        if let Some(abroad) = abroad {
+            abroad.waiting.lock().end();
+        }
     }
 
     /// Messages for a consumer of this node.
@@ -133,7 +137,12 @@ impl Far {
         }
         // A consumer that is gone: its home puts back what was not settled when it hears of it.
         let Some(abroad) = abroad else { return Some(()) };
-        abroad.waiting.lock().deliveries.extend(deliveries);
+        let mut waiting = abroad.waiting.lock();
+        if waiting.is_cancelled {
+            return Some(());
+        }
+        waiting.deliveries.extend(deliveries);
+        drop(waiting);
         if let Some(freed) = abroad.hand_over(id.token, FREED_BYTES_TOLD) {
             self.tell_room(&abroad.queue, id, freed);
         }
@@ -331,13 +340,18 @@ impl Abroad {
     }
 
     fn cancel(&self, token: u32) {
-        let mut waiting = self.waiting.lock();
-        waiting.deliveries.clear();
-        let is_first = !std::mem::replace(&mut waiting.is_cancelled, true);
-        drop(waiting);
+        let is_first = self.waiting.lock().end();
         if is_first {
             self.sink.cancelled(token);
         }
+    }
+}
+
+impl Arrived {
+    /// Its session gets nothing more of this. Returns whether that is new.
+    fn end(&mut self) -> bool {
+        self.deliveries.clear();
+        !std::mem::replace(&mut self.is_cancelled, true)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use queues::{ConsumerSpec, GotMessage, SettleHow, SettleRun};
+use queues::{ConsumerId, ConsumerSpec, GotMessage, SettleHow, SettleRun};
 
 use super::role::Replica;
 use crate::call::{Call, Reply};
@@ -187,7 +187,7 @@ impl Queue {
             all.values().map(|(spec, sink)| (spec.clone(), sink.clone())).collect()
         };
         for (spec, sink) in consumers {
-            self.bring_consumer(replica, spec, sink);
+            self.bring_consumer(spec, sink);
         }
         let epoch = replica.known().epoch;
         self.claim_held(replica);
@@ -214,23 +214,23 @@ impl Queue {
         }
     }
 
-    fn bring_consumer(self: &Arc<Self>, replica: &Replica, spec: ConsumerSpec, sink: Arc<dyn ConsumerSink>) {
+    fn bring_consumer(self: &Arc<Self>, mut spec: ConsumerSpec, sink: Arc<dyn ConsumerSink>) {
         let id = spec.id;
         if let Some(cluster) = &self.services().cluster {
             cluster.fars().forget_consumer(id);
         }
-        if spec.by_credit {
-            // Its link knows how much it has asked for, the next leader does not: the client attaches again.
-            replica.clients.consumers.lock().remove(&id);
-            replica.clients.held.lose_all(id);
-            return sink.cancelled(id.token);
+        if let Some((taken, _)) = sink.credit(id.token) {
+            spec.delivered_before = taken;
         }
         let (reply, call) = Call::pair();
         let queue = self.clone();
         let told = sink.clone();
         self.submit_to_leader(Event::Consume(Box::new(spec), sink, reply));
         Awaited::begin(call, move |answer: Result<(), crate::Refused>| match answer {
-            Ok(()) => queue.submit_to_leader(Event::Resume(id)),
+            Ok(()) => {
+                queue.bring_credit(id, &*told);
+                queue.submit_to_leader(Event::Resume(id));
+            }
             Err(crate::Refused::HomeDown { .. }) => {}
             Err(_) => {
                 if let Some(replica) = queue.replica.get() {
@@ -239,6 +239,16 @@ impl Queue {
                 told.cancelled(id.token);
             }
         });
+    }
+
+    /// Tells the leader how much a consumer has asked for.
+    fn bring_credit(self: &Arc<Self>, id: ConsumerId, sink: &dyn ConsumerSink) {
+        let mut told = None;
+        // It may ask for more meanwhile, and what is told last counts.
+        while let Some((_, credit)) = sink.credit(id.token).filter(|(_, credit)| told != Some(*credit)) {
+            told = Some(credit);
+            self.submit_to_leader(Event::Credit(id, credit));
+        }
     }
 
     /// Brings what waited to the leader, or has it wait again.

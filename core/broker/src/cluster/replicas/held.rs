@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use queues::{ConsumerId, CreditNews, Delivery, LargeBody, SettleRun};
+use queues::{ConsumerId, Credit, CreditNews, Delivery, LargeBody, SettleRun};
 use stdx::RunSet;
 
 use crate::cell::portions::Runs;
@@ -50,6 +50,10 @@ impl ConsumerSink for Noting {
 
     fn credit_news(&self, token: u32, news: CreditNews) {
         self.sink.credit_news(token, news);
+    }
+
+    fn credit(&self, token: u32) -> Option<(u32, Credit)> {
+        self.sink.credit(token)
     }
 
     fn cancelled(&self, token: u32) {
@@ -159,12 +163,6 @@ impl Held {
         if all.get(&Some(consumer)).is_some_and(|held| held.lock().is_empty()) {
             all.remove(&Some(consumer));
         }
-    }
-
-    /// A consumer does not claim what it has.
-    pub(super) fn lose_all(&self, consumer: ConsumerId) {
-        self.lose(Some(consumer), 0..u64::MAX);
-        self.cancelled(consumer);
     }
 
     /// All that is held.

@@ -48,6 +48,20 @@ fn a_consumer_gets_as_many_as_it_has_asked_for_and_no_more() {
     assert_eq!(bench.world.delivered.len(), 3);
 }
 
+#[test]
+fn the_credit_of_a_consumer_that_comes_from_another_leader_counts_on() {
+    let mut bench = Bench::new(QueueConfig::default());
+    let delivered_before = u32::MAX - 1;
+    bench.consume(ConsumerSpec { delivered_before, ..by_credit(1) });
+    bench.publish(&[message(b"a"), message(b"b"), message(b"c"), message(b"d"), message(b"e")]);
+    assert!(bench.world.delivered.is_empty(), "it has asked for nothing yet");
+    bench.credit(1, delivered_before.wrapping_add(3), false);
+    assert_eq!(bench.world.delivered.len(), 3);
+    bench.credit(1, delivered_before.wrapping_add(9), true);
+    assert_eq!(bench.world.delivered.len(), 5);
+    assert_eq!(bench.drained(), [(1, delivered_before.wrapping_add(9))]);
+}
+
 /// Consumers that were told whether they are the active one.
 fn told(bench: &mut BenchOf<Classic>) -> Vec<(u32, bool)> {
     let news = std::mem::take(&mut bench.world.credit_news);

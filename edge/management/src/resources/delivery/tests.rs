@@ -13,6 +13,7 @@ fn consumer(prefetch: u32, unacked: u32) -> ConsumerStats {
         ack_required: true,
         prefetch,
         by_credit: false,
+        delivered_before: 0,
         filter: None,
         priority: 0,
         exclusive: false,

@@ -97,6 +97,31 @@ impl Classic {
         self.service.awaits_claims
     }
 
+    /// What each level has handed out, as far as that has changed since this was called before: messages with lower numbers. A member that is told
+    /// delivers them again with the mark for that, if it leads next.
+    pub fn take_handed_out(&mut self, mut tell: impl FnMut(MessageSeq)) {
+        for (at, level) in self.store.levels.iter_mut().enumerate() {
+            level.take_handed_out().into_iter().for_each(|below| tell(MessageSeq::new(at as u8, below)));
+        }
+    }
+
+    /// As [`Classic::take_handed_out`], all of it.
+    pub fn each_handed_out(&self, mut tell: impl FnMut(MessageSeq)) {
+        let levels = self.store.levels.iter().enumerate().filter(|(_, level)| level.handed_out() > 0);
+        levels.for_each(|(at, level)| tell(MessageSeq::new(at as u8, level.handed_out())));
+    }
+
+    /// The leader has handed out messages with lower numbers than this one, of its level.
+    ///
+    /// # Errors
+    /// [`FollowError::Damaged`] for a level that quorum queues do not have, [`FollowError::Leads`] for a queue that leads.
+    pub fn follow_handed_out(&mut self, below: MessageSeq) -> Result<(), FollowError> {
+        if !self.service.follows {
+            return Err(FollowError::Leads);
+        }
+        self.store.follow_handed_out(below)
+    }
+
     /// A consumer, or a client that got it alone, has a message that a leader before this one handed out, and settles it later. It is granted if
     /// the message is ready. The consumer may be gone already.
     pub fn claim(&mut self, consumer: Option<ConsumerId>, seq: MessageSeq, fx: &mut impl Effects) -> Claim {

@@ -203,6 +203,29 @@ impl Group {
                 }
             }
         }
+        self.tell_handed_out();
+    }
+
+    /// Members in step hear what consumers have had.
+    fn tell_handed_out(&mut self) {
+        let mut news = Vec::new();
+        self.members[self.leader].queue.take_handed_out(|below| news.push(below));
+        if !news.is_empty() {
+            self.note_handed_out(&news, |member| member.link == Link::InStep);
+        }
+    }
+
+    fn note_handed_out(&mut self, news: &[MessageSeq], is_told: impl Fn(&Member) -> bool) {
+        let ever_out = self.members[self.leader].world.ever_out.clone();
+        for (at, member) in self.members.iter_mut().enumerate() {
+            if at == self.leader || !is_told(member) {
+                continue;
+            }
+            for below in news {
+                member.queue.follow_handed_out(*below).expect("a member takes it");
+            }
+            member.world.told_out.clone_from(&ever_out);
+        }
     }
 
     fn lead(&mut self, at: usize) {
@@ -361,7 +384,12 @@ impl Group {
         match fill {
             Fill::Records(records) => member.coming.extend(records),
             Fill::Waits => self.fills_waited += 1,
-            Fill::End => member.link = Link::InStep,
+            Fill::End => {
+                member.link = Link::InStep;
+                let mut all = Vec::new();
+                self.members[self.leader].queue.each_handed_out(|below| all.push(below));
+                self.note_handed_out(&all, |member| member.link == Link::InStep);
+            }
         }
     }
 
@@ -426,6 +454,8 @@ impl Group {
         let (next, before) = (self.dice.pick(&in_step), self.leader);
         self.failovers += 1;
         let held = self.members[before].world.out.clone();
+        let ever_out = self.members[before].world.ever_out.clone();
+        self.members[next].world.ever_out.extend(ever_out);
         let awaits_claims = self.dice.one_in(2);
         if awaits_claims {
             self.members[next].queue.await_claims();
@@ -573,7 +603,7 @@ impl Group {
     }
 }
 
-fn play(seed: u64) -> [u64; 5] {
+fn play(seed: u64) -> [u64; 6] {
     let mut group = Group::new(seed);
     for _ in 0..STEPS {
         group.step();
@@ -590,7 +620,8 @@ fn play(seed: u64) -> [u64; 5] {
     }
     group.quiesce();
     let reads = group.members.iter().map(|member| member.world.reads).sum();
-    [group.fills_waited, group.failovers, group.resyncs_dropped, reads, group.claims_granted]
+    let again = group.members.iter().map(|member| member.world.seen_again).sum();
+    [group.fills_waited, group.failovers, group.resyncs_dropped, reads, group.claims_granted, again]
 }
 
 #[test]
@@ -599,15 +630,52 @@ fn members_that_come_and_go_have_what_their_leader_has() {
         std::env::var(name).ok().map_or(otherwise, |text: String| text.parse().expect("a number"))
     };
     let (from, histories) = (number("WARREN_SEED", 1), number("WARREN_HISTORIES", HISTORIES));
-    let mut seen = [0; 5];
+    let mut seen = [0; 6];
     for seed in from..from + histories {
         let Ok(counts) = std::panic::catch_unwind(|| play(seed)) else {
             panic!("history of seed {seed} went wrong: WARREN_SEED={seed} repeats it")
         };
-        (0..5).for_each(|at| seen[at] += counts[at]);
+        (0..6).for_each(|at| seen[at] += counts[at]);
     }
     let is_repeated = histories < HISTORIES;
     assert!(is_repeated || seen.iter().all(|count| *count > 50), "what is tried is rare: {seen:?}");
+}
+
+#[test]
+fn what_a_lost_leader_has_handed_out_comes_again_with_the_mark_for_that() {
+    let config = || QueueConfig { durable: true, ..Kind::Quorum.rules() };
+    let (mut leader, mut there) = (Classic::new(config(), 0), World::default());
+    there.leads = true;
+    let (mut member, mut here) = (Classic::new(config(), 0), World::default());
+    member.let_follow(true, 0, 0, &mut here);
+    let bodies: Vec<_> = (0..6).map(body_of).collect();
+    let incoming = |body| IncomingMessage {
+        message: MessageView { exchange: b"x", routing_key: b"k", properties: b"\0\0", body },
+        persistent: true,
+        priority: 4,
+        ttl_ms: None,
+        annotations: b"",
+        shared: None,
+        is_alike: false,
+    };
+    let batch: Vec<_> = bodies.iter().map(|body| incoming(body)).collect();
+    leader.publish(&batch[..], 0, &mut there);
+    (0..3).for_each(|nth| leader.get(GetToken(nth), 0, &mut there));
+    for (kind, payload) in std::mem::take(&mut there.outgoing) {
+        member.follow(kind, &payload, 0, &mut here).expect("a leader sends what can be taken");
+    }
+    let mut told = Vec::new();
+    leader.take_handed_out(|below| told.push(below));
+    assert_eq!(told.len(), 1, "of the one level that handed something out");
+    leader.take_handed_out(|_| panic!("it was told"));
+    told.iter().for_each(|below| member.follow_handed_out(*below).expect("it follows"));
+    let refused = member.follow_handed_out(MessageSeq::new(32, 1));
+    assert_eq!(refused, Err(FollowError::Damaged), "there is no such priority");
+    here.leads = true;
+    member.let_follow(false, 2, 0, &mut here);
+    assert_eq!(member.follow_handed_out(told[0]), Err(FollowError::Leads));
+    (0..6).for_each(|nth| member.get(GetToken(nth), 0, &mut here));
+    assert_eq!(here.redelivered, [true, true, true, false, false, false]);
 }
 
 #[test]

@@ -111,6 +111,15 @@ impl Store {
         Ok(self.settle_log(fx))
     }
 
+    /// The leader has handed out the messages below this one.
+    pub(crate) fn follow_handed_out(&mut self, below: MessageSeq) -> Result<(), FollowError> {
+        if below.level() > PRIORITY_MAX {
+            return Err(FollowError::Damaged);
+        }
+        self.level_mut(below.level().into()).note_handed_out(below.number());
+        Ok(())
+    }
+
     /// Settles what is there of `count` messages from `first` on; returns how many there were.
     fn settle_followed(&mut self, first: MessageSeq, count: u64, told_bytes: Option<u64>) -> u64 {
         let Some(level) = self.levels.get_mut(usize::from(first.level())) else { return 0 };

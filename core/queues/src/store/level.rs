@@ -38,6 +38,12 @@ pub(crate) struct Level {
     reserved: u64,
     /// First numbers of closed blocks whose own bytes are in memory and can be moved to disk.
     resident: BTreeSet<u64>,
+    /// Everything below has been handed out at least once, or is gone.
+    handed_out: u64,
+    /// What members were told of that.
+    handed_out_told: u64,
+    /// What is below was handed out by leaders before this one.
+    again_below: u64,
     level: u8,
 }
 
@@ -458,6 +464,9 @@ impl Level {
         let is_taken = self.returned.remove(&number);
         if is_taken && let Some(block) = self.block_mut(number) {
             block.unacked += 1;
+            // It was handed out before, and so were those in front of it.
+            self.handed_out = self.handed_out.max(number + 1);
+            self.again_below = self.again_below.max(number + 1);
         }
         self.refill();
         is_taken
@@ -472,9 +481,20 @@ impl Level {
         }
     }
 
-    /// Fills `run` with ready messages from the head, at most `count`; stops before a block that is not in memory
+    /// Fills `run`, which is empty, with ready messages from the head, at most `count`; stops before a block that is not in memory
     /// and before a message that expired before `now_ms` (B139).
     pub(crate) fn peek<'a, const N: usize>(
+        &'a self,
+        count: usize,
+        now_ms: u64,
+        run: &mut smallvec::SmallVec<[Delivery<'a>; N]>,
+    ) {
+        self.look(count, now_ms, run);
+        let again = run.iter_mut().take_while(|delivery| delivery.seq.number() < self.again_below);
+        again.for_each(|delivery| delivery.redelivered = true);
+    }
+
+    fn look<'a, const N: usize>(
         &'a self,
         count: usize,
         now_ms: u64,
@@ -528,6 +548,7 @@ impl Level {
         let (mut left, mut body_bytes) = (count as u64, 0);
         while left > 0 && !self.returned.is_empty() {
             let number = self.returned.pop_first().expect("not empty");
+            self.handed_out = self.handed_out.max(number + 1);
             if let Some(block) = self.block_mut(number) {
                 block.unacked += 1;
                 body_bytes += block.taken_bytes(number..number + 1);
@@ -546,6 +567,7 @@ impl Level {
             block.unacked += (end - self.cursor) as u32;
             body_bytes += block.taken_bytes(self.cursor..end);
             self.cursor = end;
+            self.handed_out = self.handed_out.max(end);
         }
         body_bytes
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use queues::RecordKind;
+use queues::{MessageSeq, RecordKind};
 use stdx::QueueId;
 
 use super::frames::{ASK, Asking, consumer, put_consumer};
@@ -35,12 +35,17 @@ pub(in crate::cluster) const LOST: u8 = 39;
 /// The code of handovers among records.
 const SEEN: u8 = 255;
 
+/// The code of what has been handed out: `number u64`.
+const HANDED_OUT: u8 = 254;
+
 /// A part of what the leader sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cluster) enum Part<'a> {
     Record(RecordKind, &'a [u8]),
     /// The leader has taken this handover, and those behind it before the number.
     Seen(HandoverId, u64),
+    /// Consumers have had the messages below this one, of its level.
+    HandedOut(MessageSeq),
 }
 
 /// Whether a question is about members.
@@ -81,6 +86,13 @@ pub(in crate::cluster) fn put_seen(out: &mut BytesMut, id: HandoverId, end: u64)
     seen::put(out, id, end);
 }
 
+/// Adds what consumers have had.
+pub(in crate::cluster) fn put_handed_out(out: &mut BytesMut, below: MessageSeq) {
+    out.put_u8(HANDED_OUT);
+    out.put_u32(size_of::<u64>() as u32);
+    out.put_u64(below.0);
+}
+
 /// The records of a frame; `None` for what cannot be read, and then nothing more.
 pub(in crate::cluster) fn records(bytes: &[u8]) -> impl Iterator<Item = Option<Part<'_>>> {
     let mut rest = Some(bytes);
@@ -99,6 +111,10 @@ fn record(bytes: &[u8]) -> Option<(Part<'_>, &[u8])> {
     if *kind == SEEN {
         let (id, end) = seen::read(payload)?;
         return Some((Part::Seen(id, end), rest));
+    }
+    if *kind == HANDED_OUT {
+        let below = u64::from_be_bytes(payload.try_into().ok()?);
+        return Some((Part::HandedOut(MessageSeq(below)), rest));
     }
     Some((Part::Record(RecordKind::from_code(*kind)?, payload), rest))
 }
@@ -172,11 +188,13 @@ mod tests {
     fn records_are_read_as_they_were_written_and_what_is_cut_ends_them() {
         let mut out = BytesMut::new();
         put_record(&mut out, RecordKind::Settle, b"one");
+        put_handed_out(&mut out, MessageSeq(7));
         put_record(&mut out, RecordKind::Enqueue, b"");
         let all: Vec<_> = records(&out).collect();
         let (one, other) = (Part::Record(RecordKind::Settle, b"one"), Part::Record(RecordKind::Enqueue, b""));
-        assert_eq!(all, [Some(one), Some(other)]);
+        let handed_out = Part::HandedOut(MessageSeq(7));
+        assert_eq!(all, [Some(one), Some(handed_out), Some(other)]);
         let cut: Vec<_> = records(&out[..out.len() - 1]).collect();
-        assert_eq!(cut, [Some(one), None]);
+        assert_eq!(cut, [Some(one), Some(handed_out), None]);
     }
 }

@@ -101,6 +101,10 @@ impl Queue {
                     replica.seen.lock().note(id, end);
                     continue;
                 }
+                Some(Part::HandedOut(below)) => match classic.follow_handed_out(below) {
+                    Ok(()) => continue,
+                    Err(error) => return self.refuse_leader(&error.to_string()),
+                },
                 None => return self.refuse_leader("a record cannot be read"),
             };
             match classic.follow(kind, payload, now_ms, fx) {

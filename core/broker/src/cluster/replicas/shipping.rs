@@ -49,6 +49,15 @@ impl Shipped {
         frames::put_seen(&mut self.records.get_or_insert_default().whole, id, id.number + 1);
     }
 
+    /// Consumers have had messages.
+    fn add_handed_out(&mut self, classic: &mut Classic) {
+        classic.take_handed_out(|below| {
+            let records = self.records.get_or_insert_default();
+            frames::put_handed_out(&mut records.whole, below);
+            frames::put_handed_out(&mut records.rest, below);
+        });
+    }
+
     /// Adds a record of the queue.
     pub(crate) fn add(&mut self, kind: RecordKind, payload: &[u8]) {
         if kind == RecordKind::State {
@@ -120,10 +129,11 @@ impl Queue {
     }
 
     /// At the end of a turn: its logged records go to the members.
-    pub(crate) fn ship(self: &Arc<Self>, machine: &mut AnyMachine, shipped: Shipped) {
+    pub(crate) fn ship(self: &Arc<Self>, machine: &mut AnyMachine, mut shipped: Shipped) {
         let (Some(replica), AnyMachine::Classic(classic)) = (self.replica.get(), machine) else { return };
         let mut held = replica.leading.lock();
         let Some(leading) = held.as_mut() else { return };
+        shipped.add_handed_out(classic);
         if let Some(records) = shipped.records {
             let shipments = leading.ship(records.whole.len(), records.rest.len());
             let (whole, rest) = (records.whole.freeze(), records.rest.freeze());
@@ -232,6 +242,7 @@ impl Queue {
                 Fill::End => {
                     let mut out = BytesMut::new();
                     replica.seen.lock().put_all(&mut out, frames::put_seen);
+                    classic.each_handed_out(|below| frames::put_handed_out(&mut out, below));
                     (leading.filled(node), out.freeze())
                 }
             };

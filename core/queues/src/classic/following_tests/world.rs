@@ -1,6 +1,6 @@
 //! The world of one member: its log, its disk, and what it hands out. Knows nothing of the other members.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -67,6 +67,13 @@ pub(super) struct World {
     /// Messages that were handed out and are not settled.
     pub(super) out: Vec<MessageSeq>,
     pub(super) reads: u64,
+    /// All that was handed out, by this member and by leaders before it.
+    pub(super) ever_out: BTreeSet<MessageSeq>,
+    /// What it knows of that: with the mark of a delivery again it goes out, should this member lead.
+    pub(super) told_out: BTreeSet<MessageSeq>,
+    pub(super) seen_again: u64,
+    /// The mark of each message that was handed out.
+    pub(super) redelivered: Vec<bool>,
 }
 
 impl World {
@@ -81,6 +88,7 @@ impl World {
         self.bodies.clear();
         self.removals.clear();
         self.out.clear();
+        self.told_out.clear();
         self.leads = false;
         self.disk.retain(|_, (_, synced)| *synced);
     }
@@ -93,6 +101,11 @@ impl World {
         assert!(self.leads, "only a leader serves");
         assert_eq!(delivery.message.body, body_of(id_of(delivery.message.body)), "a body is as it was sent");
         if delivery.seq != MessageSeq(0) {
+            let is_again = self.told_out.contains(&delivery.seq);
+            assert!(delivery.redelivered || !is_again, "it was handed out before");
+            self.seen_again += u64::from(is_again);
+            self.ever_out.insert(delivery.seq);
+            self.redelivered.push(delivery.redelivered);
             assert!(!self.out.contains(&delivery.seq), "a message is handed out once");
             self.out.push(delivery.seq);
         }

@@ -17,11 +17,28 @@ impl Level {
     /// From now on the queue leads: the next message has at least the number `from`.
     pub(crate) fn lead(&mut self, from: u64) {
         self.next = self.next.max(from);
+        self.again_below = self.handed_out;
         let next = self.next;
         if let Some(newest) = self.blocks.back_mut().filter(|block| block.is_fresh()) {
             newest.begin_anew(next);
         }
         self.begin_at_dense_tail();
+    }
+
+    /// The leader has handed out what is below `below`.
+    pub(crate) fn note_handed_out(&mut self, below: u64) {
+        self.handed_out = self.handed_out.max(below);
+    }
+
+    /// What is below has been handed out, if that has changed since it was asked for.
+    pub(crate) fn take_handed_out(&mut self) -> Option<u64> {
+        let before = std::mem::replace(&mut self.handed_out_told, self.handed_out);
+        (before != self.handed_out).then_some(self.handed_out)
+    }
+
+    /// What is below has been handed out.
+    pub(crate) fn handed_out(&self) -> u64 {
+        self.handed_out
     }
 
     /// Takes the leader's message of this number, at least the next one, in its stored form. The newest block afterwards is the one that holds

@@ -18,7 +18,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 const FILE_LINES_MAX: usize = 800;
 
 const HEAD: &str = "\
-# What is larger than the house allows (functions 70 lines, files 800, circles of imports 8 files), with its size. The numbers may only go
+# Places that are larger than the house allows (functions 70 lines, files 800, circles of imports 8 files), with their size. The numbers may only go
 # down: `cargo xtask tidy --tighten` lowers them and drops what has become small. A new line needs a good reason. A circle's size is the
 # number of files of a crate in circles that are too large; `cargo xtask tidy --circles` names them.
 # kind  size  place

@@ -146,8 +146,8 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Boolean { set: |options, on| options.node.profile_continuous = on.into() },
         default: "false",
-        doc: "Keeps a history of CPU profiles of the last two hours (`warren ctl profile history`), and a copy of \
-              the last minute whenever something is slow or memory is nearly used up (`warren ctl profile \
+        doc: "Keeps a history of CPU profiles of the last two hours (`warren ctl profile history`). Also keeps a copy \
+              of the last minute whenever something is slow or memory is nearly used up (`warren ctl profile \
               captures`). Costs less than a hundredth of the CPU time.",
         example: "warren.profile.continuous = true",
     },

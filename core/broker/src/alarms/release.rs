@@ -28,7 +28,7 @@ const INTERVAL_QUIET: Duration = Duration::from_secs(10);
 /// The same while there is none.
 const INTERVAL_BUSY: Duration = Duration::from_secs(300);
 
-/// What is remembered from look to look.
+/// The figures that are remembered from look to look.
 #[derive(Debug, Default)]
 pub(super) struct MemoryRelease {
     /// When it was thought about last.
@@ -36,7 +36,7 @@ pub(super) struct MemoryRelease {
     looked: Monotonic,
     cpu_ns: u64,
     is_busy: bool,
-    /// What stayed when memory was given back last though it was not in use: pages that are used in part.
+    /// Unused bytes that stayed when memory was given back last: pages that are used in part.
     kept_bytes: u64,
     /// While the memory alarm is on: when it may help again.
     in_vain_until: Monotonic,
@@ -49,7 +49,7 @@ impl MemoryRelease {
         let busy = Duration::from_nanos(cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns)));
         self.is_busy = busy > passed / QUIET_PART;
         let (since, interval) = match (self.thought, self.is_busy) {
-            // What the start has left goes as soon as the start is over.
+            // Memory that the start has left goes as soon as the start is over.
             (None, false) => (now, Duration::ZERO),
             (None, true) => (Monotonic::default(), INTERVAL_QUIET),
             (Some(thought), false) => (thought, INTERVAL_QUIET),
@@ -75,7 +75,7 @@ impl MemoryRelease {
         now >= self.in_vain_until && unused_bytes(used_bytes, heap) >= used_bytes / UNUSED_PART_MIN
     }
 
-    /// What was needed was given back: of so many bytes these are left.
+    /// The needed memory was given back: of so many bytes these are left.
     pub(super) fn helped(&mut self, now: Monotonic, used_bytes: u64, left_bytes: u64) {
         if used_bytes.saturating_sub(left_bytes) < used_bytes / (4 * UNUSED_PART_MIN) {
             self.in_vain_until = now.plus(INTERVAL_QUIET);
@@ -88,7 +88,7 @@ impl MemoryRelease {
     }
 }
 
-/// What the process occupies without using it, at most what the allocator says is free.
+/// Bytes that the process occupies without using them, at most those that the allocator says are free.
 fn unused_bytes(used_bytes: u64, heap: HeapBytes) -> u64 {
     used_bytes.saturating_sub(heap.used).min(heap.free)
 }

@@ -95,7 +95,7 @@ impl<'f> Walk<'f> {
         self.is_over
     }
 
-    /// Goes on for about so many comparisons of levels. What was found is appended.
+    /// Goes on for about so many comparisons of levels. The found messages are appended.
     pub(super) fn step(&mut self, topics: &Level, comparisons: usize, out: &mut Vec<Arc<Kept>>) {
         let before = self.path.take();
         let mut step = Step { path: String::new(), left: comparisons, out };
@@ -121,7 +121,7 @@ struct Set<'f> {
 }
 
 impl<'f> Set<'f> {
-    /// Those that may match below a level of this name, and whether one matches the level itself.
+    /// Filters that may match below a level of this name, and whether one matches the level itself.
     fn under(&self, name: &str, is_first: bool) -> (Set<'f>, bool) {
         let sees = !is_first || !name.starts_with('$');
         let nodes: Vec<_> = self

@@ -98,7 +98,7 @@ fn once_a_stream_has_rested_a_bad_byte_is_damage_wherever_it_is() {
         let told = bench.disk.contents(&path).unwrap().len() as u64;
         let mut bench = bench;
         if is_last_of_life {
-            // What was found at a start is marked, too.
+            // Damage that was found at a start is marked, too.
             drop(log);
             bench.disk.kill();
             bench = bench.again();

@@ -1,5 +1,5 @@
 //! A histogram that many threads write to and hardly ever share a cache line over: log-linear buckets, one set of them for
-//! each of a few groups of threads, added up by whoever reads. Knows nothing of what is measured.
+//! each of a few groups of threads, added up by the reader. Knows nothing of what is measured.
 //!
 //! Values are whole numbers, nanoseconds as a rule. Below 8 each has a bucket of its own; above that every power of two is cut
 //! into [`PARTS`] equal buckets, so a percentile is at most an eighth too high. Values beyond [`VALUE_MAX`] count as that.

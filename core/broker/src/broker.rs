@@ -182,7 +182,7 @@ impl Broker {
         read(&self.0.writer.lock().state)
     }
 
-    /// Changes of metadata that hold up whoever reads or changes metadata. Threads that serve several connections ask here first.
+    /// Changes of metadata that hold up readers and other changes of metadata. Threads that serve several connections ask here first.
     pub fn long_changes(&self) -> &LongChanges {
         &self.0.long_changes
     }

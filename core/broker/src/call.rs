@@ -122,7 +122,7 @@ impl<T> Reply<T> {
         Arc::strong_count(&self.0) == 1
     }
 
-    /// Answers; wakes whoever waits. A second answer is for nobody.
+    /// Answers; wakes the waiting task. A second answer is for nobody.
     pub(crate) fn send(&self, value: T) {
         *self.0.value.lock() = Some(value);
         self.0.waker.wake();

@@ -1,5 +1,5 @@
 //! A broker without threads: the work of its threads is done step by step, in an order that the caller decides. The same
-//! seed gives the same history. Knows nothing of who drives it, or why.
+//! seed gives the same history. Knows nothing of its driver.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -61,7 +61,7 @@ pub struct Driver {
     relieved: Monotonic,
 }
 
-/// The connection of whoever drives a broker: no socket, nothing to see, and nothing happens when it is asked to close.
+/// The connection of the driver of a broker: no socket, nothing to see, and nothing happens when it is asked to close.
 #[derive(Clone, Copy, Debug)]
 pub struct Unseen;
 

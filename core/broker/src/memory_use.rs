@@ -1,4 +1,4 @@
-//! Where the memory of the process is: counted by whoever holds it, beside what the allocator and the system say.
+//! Where the memory of the process is: counted by its holders, beside the figures of the allocator and the system.
 
 use std::sync::Arc;
 

@@ -213,7 +213,7 @@ impl Services {
         self.waiting.add(&self.log, confirms);
     }
 
-    /// Waits until everything logged is durable, or never will be, and tells whoever waits for that.
+    /// Waits until everything logged is durable, or never will be, and tells the waiters for that.
     pub(crate) fn settle_all(&self) {
         if let Ok(durable) = self.log.sync_barrier() {
             self.waiting.settle_and_wait(durable.0);

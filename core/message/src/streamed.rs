@@ -1,4 +1,4 @@
-//! Messages in streams: sections of AMQP 1.0, whoever published them, and the way to consumers of AMQP 0-9-1 and of AMQP 1.0.
+//! Messages in streams: sections of AMQP 1.0 from publishers of any protocol, and the way to consumers of AMQP 0-9-1 and of AMQP 1.0.
 //!
 //! Messages of a publisher are mostly alike but for their bodies: the part before the body is converted once, each way.
 

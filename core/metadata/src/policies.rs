@@ -12,9 +12,9 @@ use crate::codec::{Codec, DecodeError, Reader};
 /// The owner of a policy. Of each kind at most one applies to a thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PolicyKind {
-    /// Set by whoever may set policies.
+    /// Set by users who may set policies.
     User,
-    /// Set by whoever runs the broker: it bounds what users' policies and arguments ask for.
+    /// Set by the operator: it bounds what users' policies and arguments ask for.
     Operator,
 }
 

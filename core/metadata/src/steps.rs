@@ -97,7 +97,7 @@ pub enum Stepped {
         node: u16,
         /// Its number.
         request: u64,
-        /// The answer for whoever proposed it; `None` when nothing was asked.
+        /// The answer for its proposer; `None` when nothing was asked.
         outcome: Option<Result<Outcome, Refusal>>,
     },
     /// The proposal is not the next of its node: it was applied before, comes too early, or is of another life.

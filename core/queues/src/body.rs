@@ -178,7 +178,7 @@ impl Deref for LargeBody {
     }
 }
 
-/// Keeps the bytes of shared bodies for whoever has handles.
+/// Keeps the bytes of shared bodies for owners of handles.
 pub trait BodyKeeper: std::fmt::Debug + Send + Sync {
     /// Nobody has a handle of this body any more. Called where the last one is dropped, also while a machine runs: must be quick.
     fn released(&self, id: u64);

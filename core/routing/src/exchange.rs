@@ -52,7 +52,7 @@ pub struct Passage {
     pub dropped: u64,
 }
 
-/// Counters of an exchange. Of one that never saw a message: a pointer. Raised by whoever publishes, a batch at a time.
+/// Counters of an exchange. Of one that never saw a message: a pointer. Raised by publishers, a batch at a time.
 #[derive(Debug, Default)]
 pub struct Passed(OnceLock<Box<[AtomicU64; 4]>>);
 

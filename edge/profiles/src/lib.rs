@@ -9,7 +9,7 @@
 //!  raw samples ─► symbols, labels ─► Profile ─► cut ─► SVG, folded, pprof, JSON, a table
 //! ```
 //!
-//! Refuses to know who may ask: the control socket belongs to the owner of the process, and whoever serves HTTP lets
+//! Refuses to know rights: the control socket belongs to the owner of the process, and the HTTP server lets
 //! administrators in only.
 
 mod captures;

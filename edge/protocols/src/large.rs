@@ -20,7 +20,7 @@ pub(crate) const LARGE_BYTES_MIN: usize = OUTPUT_BYTES_MAX;
 #[derive(Debug, Default)]
 pub(crate) struct LargeShare(Option<Box<Share>>);
 
-/// The way to that room, known to whoever delivers.
+/// The way to that room, known to delivering threads.
 #[derive(Debug)]
 pub(crate) struct LargeRoom {
     budget: Arc<Budget>,

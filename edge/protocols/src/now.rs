@@ -1,6 +1,6 @@
 //! The time, as an argument. Sessions never read a clock.
 
-/// A moment, told to a session by whoever drives it.
+/// A moment, told to a session by its driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
     /// Milliseconds of a clock that never goes back; only differences mean something.

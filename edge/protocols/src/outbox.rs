@@ -128,8 +128,8 @@ impl<S> Outbox<S> {
         Outbox { output: Mutex::new(output), is_in_turn: AtomicBool::new(false), waker: AtomicWaker::new() }
     }
 
-    /// For the session itself, on the connection's task: bytes written under this guard wake nobody, because whoever
-    /// calls a session looks at the outbox afterwards.
+    /// For the session itself, on the connection's task: bytes written under this guard wake nobody, because the caller
+    /// of a session looks at the outbox afterwards.
     pub fn lock(&self) -> MutexGuard<'_, Output<S>> {
         self.output.lock()
     }

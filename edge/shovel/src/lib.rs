@@ -11,7 +11,7 @@
 //! received; nothing is decoded that is not changed. The
 //! source is acked when the destination has confirmed (`on-confirm`), so a kill of either side or of this process loses nothing.
 //!
-//! Refuses to know: JSON and the control socket (whoever reads parameters hands in a [`Definition`]), and how a connection
+//! Refuses to know: JSON and the control socket (the reader of parameters hands in a [`Definition`]), and how a connection
 //! within this process is made ([`Local`]).
 mod amqp10;
 mod client;

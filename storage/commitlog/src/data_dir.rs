@@ -38,8 +38,8 @@ pub struct DataDirLock {
 }
 
 impl DataDir {
-    /// Creates the directory if needed and takes the exclusive right to it; `pid` is written into the lock file for whoever
-    /// comes second, if there is room for it.
+    /// Creates the directory if needed and takes the exclusive right to it; `pid` is written into the lock file for a process
+    /// that comes second, if there is room for it.
     ///
     /// # Errors
     /// [`DataDirError::AlreadyRunning`] when another process, or another part of this one, has it.

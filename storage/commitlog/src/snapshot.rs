@@ -162,7 +162,7 @@ pub fn read_all_snapshots(
         .collect()
 }
 
-/// Renames damaged snapshots, so that they do not count among the two that are kept. They stay for whoever wants to know why.
+/// Renames damaged snapshots, so that they do not count among the two that are kept. They stay for people who want to know why.
 fn set_aside(disk: &dyn Disk, dir: &Path, damaged: &[PathBuf]) -> Result<Vec<PathBuf>, SnapshotError> {
     let mut renamed = Vec::new();
     for path in damaged {

@@ -48,7 +48,7 @@ impl Default for Limits {
 
 /// Told what becomes of a stream, mostly on a writer's thread: must be quick.
 pub trait StreamListener: Send + Sync {
-    /// Whether whoever remembers the stream remembers it durably. Asked before the first write since it was opened, again and again until
+    /// Whether the owner of the stream has recorded it durably. Asked before the first write since it was opened, again and again until
     /// that is so.
     fn may_write(&self) -> bool;
 

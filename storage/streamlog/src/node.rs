@@ -153,7 +153,7 @@ impl Node {
         self.job.notify_one();
     }
 
-    /// A round of one stream, on a writer's thread. False: it has to wait for whoever remembers the stream.
+    /// A round of one stream, on a writer's thread. False: it has to wait for the owner of the stream to record it.
     fn write(&self, log: &Arc<StreamLog>) -> bool {
         let _profiled = profile::enter_queue(log.id());
         let written = log.round();

@@ -127,7 +127,7 @@ impl StreamLog {
         writing.sealed.push(stored);
     }
 
-    /// Writes what was appended on the thread of whoever appended it, if that is a plain write into the system's cache: nothing is synced, the
+    /// Writes the appended entries on the appending thread, if that is a plain write into the system's cache: nothing is synced, the
     /// file is open and has room, nobody else writes, and the disk was not slow lately. A writer that was woken and has not begun finds nothing left
     /// to do. False: a writer has something to do.
     pub(crate) fn write_here(&self) -> bool {

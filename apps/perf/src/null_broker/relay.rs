@@ -79,7 +79,7 @@ impl Relay {
         });
     }
 
-    /// Frames a message for whoever gets it.
+    /// Frames a message for its consumer.
     #[inline]
     pub(super) fn publish(&mut self, message: &Message<'_>) {
         match self.deliver {

@@ -2,7 +2,7 @@
 //!
 //! One [`Key`] per setting (name, type, bounds, default, documentation, example) lives in [`keys`]; the parser, the
 //! error texts, the printed reference and the tests all read that one table. This module refuses to know what the
-//! options are for: it opens no socket, sets no global, and hands a plain struct to whoever asked.
+//! options are for: it opens no socket, sets no global, and hands a plain struct to the caller.
 //!
 //! Invariants: a file is accepted whole or not at all; every problem of a file is reported at once, with its line;
 //! a key without a definition is an error, never ignored.

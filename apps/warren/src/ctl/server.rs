@@ -141,7 +141,7 @@ fn first_line(file: &Path) -> Result<String, Failure> {
     Ok(read.lines().next().unwrap_or_default().to_owned())
 }
 
-/// Asks whoever sits at the terminal, even when standard input is something else, and shows nothing of what is typed.
+/// Asks the user at the terminal, even when standard input is something else, and shows nothing of what is typed.
 fn ask(url: &ServerUrl, asking: Asking) -> Result<String, Failure> {
     let asked = match asking {
         Asking::Allowed => hidden_line(&format!("Password of {} at {url}: ", url.user())),

@@ -32,7 +32,7 @@ fn prefer_huge_pages(pointer: *mut u8, bytes: usize) {
     let before = pointer.addr() % page_bytes;
     let all_bytes = (before + bytes).next_multiple_of(page_bytes);
     // SAFETY: the pages are those of a piece that the allocator has just handed out. The advice changes neither their contents nor whether
-    // they may be used, whoever else has a part of the first or the last one.
+    // they may be used, even if others have a part of the first or the last one.
     let _advised =
         unsafe { libc::madvise(pointer.wrapping_sub(before).cast(), all_bytes, libc::MADV_HUGEPAGE) };
 }

@@ -1,7 +1,7 @@
 //! The conversation of the nodes of a cluster: frames, and the messages that belong to the links themselves.
 //!
-//! Numbers are big endian. Frames of kinds from [`FIRST_FOREIGN_KIND`] on are opaque here. Refuses to know secrets and proofs: whoever
-//! has a secret computes over the bytes of both [`Hello`]s as they were sent.
+//! Numbers are big endian. Frames of kinds from [`FIRST_FOREIGN_KIND`] on are opaque here. Refuses to know secrets and proofs: the owner
+//! of a secret computes over the bytes of both [`Hello`]s as they were sent.
 
 mod frame;
 mod message;

@@ -426,7 +426,7 @@ impl Queue {
         self.waiting.add_publisher(waker.clone());
     }
 
-    /// Its blocks in the log are known to whoever empties it.
+    /// Its blocks in the log are known to the thread that empties the log.
     pub(crate) fn note_logged_at_start(self: &Arc<Self>) {
         let kept = self.state.lock();
         let store = kept.used().and_then(|state| state.machine.store());

@@ -73,7 +73,7 @@ impl Waiting {
         self.change(|parts| std::mem::take(&mut parts.publishers)).unwrap_or_default()
     }
 
-    /// Letters to be sent behind those that are there already. Called by whoever runs the machine, so that their order is the
+    /// Letters to be sent behind those that are there already. Called by the thread that runs the machine, so that their order is the
     /// machine's. True when nothing was being sent and nothing waited.
     pub(crate) fn post(&self, mut letters: Vec<DeadLetter>) -> bool {
         let mut held = self.0.lock();

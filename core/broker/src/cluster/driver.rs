@@ -395,7 +395,7 @@ impl Driver {
         self.nodes.get(&number).map(|node| node.0.clone())
     }
 
-    /// Proposes what waits, or sends it to who leads.
+    /// Proposes waiting entries, or sends them to the leader.
     fn propose(&mut self) {
         let Some(life) = self.shared.life() else { return self.propose_forwarded() };
         let Some(status) = self.replica.as_ref().map(|replica| replica.group.status()) else { return };

@@ -67,7 +67,7 @@ impl Queue {
         !self.is_elsewhere() || self.home().is_some()
     }
 
-    /// An event for whoever leads the queue now.
+    /// An event for the present leader of the queue.
     pub(crate) fn submit_to_leader(self: &Arc<Self>, event: Event) {
         if self.is_elsewhere() {
             return self.submit_elsewhere(event);

@@ -20,7 +20,7 @@ pub struct DeleteConditions {
 }
 
 impl Queue {
-    /// Deletes the queue whoever owns it. Answered when it is gone and that is durable.
+    /// Deletes the queue, whichever connection owns it. Answered when it is gone and that is durable.
     pub fn delete_by_operator(
         self: &Arc<Self>,
         when: DeleteConditions,

@@ -1,4 +1,4 @@
-//! Changes of metadata that are proposed and not committed. Knows nothing of what is asked for, nor of who is told.
+//! Changes of metadata that are proposed and not committed. Knows nothing of the content of changes, nor of the proposers.
 
 use std::collections::VecDeque;
 

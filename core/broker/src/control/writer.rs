@@ -118,7 +118,7 @@ impl Writer {
             position = logged.0;
             self.unsynced.note(position, &self.applied.changes, self.log.durable().0);
             if position == Position::NEVER.0 {
-                // A failed log is told by who waits for the position. A snapshot here would hide all that comes after a restart.
+                // The waiter for the position tells of a failed log. A snapshot here would hide all that comes after a restart.
                 return if self.log.failure().is_some() {
                     Ok(self.outcome(outcome, position))
                 } else {

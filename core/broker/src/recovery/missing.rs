@@ -98,7 +98,7 @@ pub(crate) enum Missing {
 }
 
 impl Lost {
-    /// For the log, and for whoever asks why the queue is down.
+    /// For the log, and for users who ask why the queue is down.
     pub(crate) fn text(&self) -> String {
         let file = match self.first {
             Missing::Block(Place::Segment(place)) => format!("segment {:016x}", place.segment),

@@ -48,7 +48,7 @@ fn unfinished_bytes(disk: &dyn Disk, files: &[LogFile]) -> Result<u64, StartErro
     Ok(unfinished)
 }
 
-/// The first identifier that the readable part of the metadata did not give out. Damage in it is told by whoever opens it.
+/// The first identifier that the readable part of the metadata did not give out. Damage in it is told when it is opened.
 fn ids_end(disk: &dyn Disk, meta: &Path, files: &[LogFile]) -> Result<u64, StartError> {
     let (mut state, mut from) = (State::new(), 0);
     for snapshot in read_all_snapshots(disk, meta, "metadata").map_err(StartError::storage)? {

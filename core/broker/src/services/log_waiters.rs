@@ -30,7 +30,7 @@ pub(crate) struct LogWaiters {
     /// Queues whose dead letters wait until the disk alarm clears.
     letters: Mutex<Vec<Waker>>,
     failed: AtomicBool,
-    /// Threads that are telling whoever waited.
+    /// Threads that are telling the waiters.
     telling: AtomicUsize,
     checkpointer: Checkpointer,
     alarms: Arc<Alarms>,

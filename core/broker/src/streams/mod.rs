@@ -1,4 +1,4 @@
-//! Streams: queues that keep what was published in a log of their own, and hand it out to whoever reads, from wherever.
+//! Streams: queues that keep published messages in a log of their own, and hand them out to any reader, from any offset.
 //!
 //! A stream's queue is like any other: it is declared, routed to, consumed from, listed and deleted by the same ways. It keeps a
 //! [`StreamLog`] of `storage/streamlog`. Sessions of protocols that know streams use it directly, without the queue's cell: they append

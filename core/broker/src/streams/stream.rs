@@ -93,7 +93,7 @@ impl Stream {
 }
 
 impl Commits {
-    /// Tells whoever waits for what is committed now.
+    /// Tells the waiters for entries that are committed now.
     fn settle(&self, next_offset: u64) {
         loop {
             let committed = {

@@ -146,7 +146,7 @@ pub fn annotated<'a>(
     })
 }
 
-/// Stored properties with an annotation of this name behind all others: a number in their last eight bytes, for whoever knows it.
+/// Stored properties with an annotation of this name behind all others: a number in their last eight bytes, for readers that know it.
 pub(crate) fn with_last_long(properties: &[u8], name: &[u8]) -> Vec<u8> {
     let stored = Stored::of_properties(properties);
     rewritten(&stored.header, stored.annotations, &[name], |writer| {

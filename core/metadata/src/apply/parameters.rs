@@ -1,4 +1,4 @@
-//! Runtime parameters: kept as text for whoever understands them.
+//! Runtime parameters: kept as text for components that understand them.
 
 use crate::changes::{Applied, Change, Outcome};
 use crate::command::{ClearGlobalParameter, ClearParameter, SetGlobalParameter, SetParameter};

@@ -28,7 +28,7 @@ impl Service {
         self.serve(store, now_ms, fx);
     }
 
-    /// Serves whoever waits, as long as there are messages at hand.
+    /// Serves waiting consumers and gets, as long as there are messages at hand.
     pub(crate) fn serve(&mut self, store: &mut Store, now_ms: u64, fx: &mut impl Effects) {
         if self.is_still() {
             return;
@@ -128,7 +128,7 @@ impl Service {
         true
     }
 
-    /// The first of those that came back, to whoever is next; false when nobody is, or it is not at hand.
+    /// The first of those that came back, to the next consumer or get; false when there is none, or it is not at hand.
     fn serve_returned(
         &mut self,
         store: &mut Store,

@@ -253,7 +253,7 @@ impl Store {
             Some(body) => self.levels[level].push_whole(incoming, expiry_ms, body),
         };
         if body_bytes >= LARGE_BODY_BYTES && incoming.shared.is_none() {
-            // It would take no more messages anyway. Closed, it can be lent to whoever sends this one.
+            // It would take no more messages anyway. Closed, it can be lent to the sender of this one.
             self.levels[level].close_newest();
         }
         let newest = self.levels[level].newest_mut().expect("the message is in it");

@@ -271,13 +271,13 @@ impl Store {
         }
     }
 
-    /// Number after the blocks that are kept in memory for who is served next from a head: a few, and of large messages, or with a
+    /// Number after the blocks that are kept in memory for the next consumer at a head: a few, and of large messages, or with a
     /// small share, the head's own.
     pub(crate) fn read_ahead_end(&self, level: usize, head: u64) -> u64 {
         self.levels[level].read_ahead_end(head, READ_AHEAD_BLOCKS_MAX, self.read_ahead_bytes_max())
     }
 
-    /// Bytes of blocks that are kept in memory for who is served next, but for the last one of them.
+    /// Bytes of blocks that are kept in memory for the next consumer, but for the last one of them.
     pub(crate) fn read_ahead_bytes_max(&self) -> usize {
         (self.share_bytes / 2).min(READ_AHEAD_BLOCKS_MAX * BACKLOG_BLOCK_BYTES)
     }

@@ -185,7 +185,7 @@ fn run_stopped(request: &Request) -> Answer {
     Answer::Failed(Failure::new(Exit::UNAVAILABLE, text))
 }
 
-/// The same names for whoever comes another way than by the control socket.
+/// The same names for callers that come another way than by the control socket.
 pub(crate) const COMMANDS: Commands = &[
     ("start_app", |it| from_elsewhere(it.request)),
     ("stop_app", |it| from_elsewhere(it.request)),

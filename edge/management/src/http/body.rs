@@ -53,7 +53,7 @@ pub(crate) enum Unread {
 }
 
 impl Unread {
-    /// 400, and 408 for who is too slow; `bytes_max` is what there may be.
+    /// 400, and 408 for a slow client; `bytes_max` is the most that there may be.
     pub(crate) fn problem(&self, bytes_max: usize) -> Problem {
         match self {
             Unread::Announced | Unread::TooLong => {

@@ -85,7 +85,7 @@ fn flags(call: &Call) -> Answer {
 }
 
 fn enable(call: &Call) -> Answer {
-    // RabbitMQ's word; the sentence is for who runs the command.
+    // RabbitMQ's word; the sentence is for the user of the command.
     cluster::enable_feature_flag(call.node(), call.part("name")).map_err(|_| Problem::bad("unsupported"))?;
     Ok(Reply::NoContent)
 }

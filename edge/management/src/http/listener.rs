@@ -163,7 +163,7 @@ impl Arrived {
     }
 }
 
-/// Waits for the first byte. `None` for who sends none: goes away, is late, or has to make room.
+/// Waits for the first byte. `None` for a client that sends none: goes away, is late, or has to make room.
 async fn asking(stream: TcpStream, remote: SocketAddr, waits: &Slot) -> Option<TcpStream> {
     let late = tokio::time::sleep(FIRST_HEAD_TIMEOUT);
     tokio::pin!(late);

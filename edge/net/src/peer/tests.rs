@@ -66,7 +66,7 @@ impl PeerEvents for Notes {
     }
 }
 
-/// Lets frames be taken again, also when the test fails: the runtime waits for whoever holds one.
+/// Lets frames be taken again, also when the test fails: the runtime waits for the holder of one.
 struct Release(Arc<Notes>);
 
 impl Drop for Release {

@@ -2,7 +2,7 @@
 //!
 //! Refuses to know what becomes of the message. Orders and texts are those of RabbitMQ's command assembler.
 //!
-//! Bound: the body buffer grows with the bytes that have arrived, never with what the header announces, and whoever hands
+//! Bound: the body buffer grows with the bytes that have arrived, never with what the header announces, and the caller that hands
 //! frames in knows by how much before it does ([`Assembly::growth`]).
 
 use broker::BodyBuffer;

@@ -92,7 +92,7 @@ impl Log {
         Ok((log, writer, recovered))
     }
 
-    /// Sets who is told of progress, in place of who was. Earlier progress is not told again: read
+    /// Sets the listener that is told of progress, in place of the former one. Earlier progress is not told again: read
     /// [`Self::durable`] after this call. A listener set after the failure is told of it at once.
     pub fn set_listener(&self, listener: Arc<dyn DurableListener>) {
         self.shared.listener.set(Some(listener));

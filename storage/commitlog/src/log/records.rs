@@ -103,7 +103,7 @@ impl Records {
         self.lent_bytes = 0;
     }
 
-    /// The lent bytes, for who counts them while they are written.
+    /// The lent bytes, for a count of them while they are written.
     pub(super) fn lenders(&self) -> Vec<Arc<dyn LentBytes>> {
         self.lent.iter().map(|lent| lent.bytes.clone()).collect()
     }

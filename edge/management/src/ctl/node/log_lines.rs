@@ -1,4 +1,4 @@
-//! The lines of the log for who looks from elsewhere: the last ones, and those that come. Refuses to know what is logged.
+//! The lines of the log for a look from elsewhere: the last ones, and those that come. Refuses to know what is logged.
 
 use serde_json::json;
 

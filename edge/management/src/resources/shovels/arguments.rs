@@ -1,4 +1,4 @@
-//! Arguments of queues and consumers that a shovel makes, judged before it is recorded: a mistake is told to whoever makes it, not
+//! Arguments of queues and consumers that a shovel makes, judged before it is recorded: a mistake is told to its author, not
 //! to the log. Texts are RabbitMQ's. Refuses to know what the queue at the other end is: arguments of any queue type may be.
 
 use ::queues::{ArgumentError, ArgumentReason};

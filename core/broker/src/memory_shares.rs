@@ -2,8 +2,8 @@
 //! the smaller the more of them there are. Knows neither messages nor blocks.
 //!
 //! Only queues that hold more than a block are known here, and they come and go by blocks: nothing is done per message, and nothing for
-//! queues that are short. A new holder has the next few of the others look at their share, so that all have
-//! shrunk by the time there are a quarter more of them, and no disk is asked to take half of the memory at once.
+//! queues that are short. A new holder has the next few of the others look at their share. So all have shrunk by the time there are a
+//! quarter more of them. No disk is asked to take half of the memory at once.
 
 mod holding;
 
@@ -112,8 +112,8 @@ impl MemoryShares {
         self.share_bytes.load(Ordering::Relaxed)
     }
 
-    /// So much may be in memory of what waits for the log, of what waits for segments, of shared bodies that are not written yet, and of those that
-    /// were read, bytes each; `u64::MAX` while nothing is known of the memory there is.
+    /// Bytes in memory, at most: of records that wait for the log, of blocks that wait for segments, of shared bodies that are not written yet, and
+    /// of bodies that were read. It holds for each of the four. `u64::MAX` while nothing is known of the memory there is.
     #[inline]
     pub(crate) fn buffer_bytes_max(&self) -> u64 {
         self.buffer_bytes_max.load(Ordering::Relaxed)

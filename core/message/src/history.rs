@@ -1,8 +1,8 @@
 //! Facts that the broker keeps beside a message: where it died before, and its hidden copies (BCC).
 //!
-//! Stored as the message's annotations: a field table with `deaths` (the array clients see as `x-death`, made here only,
-//! B148), `bcc` (an array of routing keys) and `rerouted` (present when a queue has given the message a routing key of its
-//! own).
+//! Stored as the message's annotations: a field table with `deaths`, `bcc` and `rerouted`. `deaths` is the array that clients see as
+//! `x-death`, made here only (B148). `bcc` is an array of routing keys. `rerouted` is present when a queue has given the message a routing
+//! key of its own.
 
 use smallvec::SmallVec;
 

@@ -12,8 +12,8 @@ use crate::codec::{Codec, DecodeError, Reader, put_run};
 
 /// A raw AMQP 0-9-1 field table without its length prefix. Equality is equality of bytes (B84, B114).
 ///
-/// Sixteen bytes and no heap when empty, because most of a million bindings have no arguments, nor when it says that a queue is a
-/// classic one and nothing else, because most of a million queues are (B64).
+/// It has sixteen bytes and no heap when empty: most of a million bindings have no arguments. The same holds when it says that a queue is a
+/// classic one and nothing else, as most of a million queues do (B64).
 #[derive(Clone)]
 pub struct Arguments(Bytes);
 

@@ -1,10 +1,9 @@
 //! Durable facts, as the log and snapshots hold them.
 //!
-//! The log records what happened, not what was asked. Commands depend on things that are never logged: a durable
-//! auto-delete exchange lives on because of a transient queue's binding, an `if-unused` deletion is refused because
-//! of one, and an identifier depends on how many transient queues came before. Replaying commands without those
-//! things would give another state; replaying facts cannot. A fact also implies no other: the deletion of a queue
-//! takes its bindings along, but an exchange that went because of it has a fact of its own.
+//! The log records what happened, not what was asked. Commands depend on things that are never logged. A durable auto-delete exchange lives
+//! on because of a transient queue's binding, and an `if-unused` deletion is refused because of one. An identifier depends on how many
+//! transient queues came before. Replaying commands without those things would give another state; replaying facts cannot. A fact also
+//! implies no other: the deletion of a queue takes its bindings along, but an exchange that went because of it has a fact of its own.
 
 use stdx::{ExchangeId, QueueId};
 

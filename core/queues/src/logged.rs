@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::record::{self, BlockPlace, RecordKind};
 use crate::traffic::MessageSeq;
 
-/// Bytes of log that are read for a block, for each of its own, at most: where many queues take turns in the log, a block of one is
+/// Bytes of log that are read for a block, for each of its own, at most. Many queues may take turns in the log. Then a block of one is
 /// better written anew than read together with those of the others, as long as there is room for that.
 const LOG_BYTES_PER_BYTE_MAX: u64 = 2;
 

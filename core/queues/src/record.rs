@@ -9,8 +9,8 @@
 //! ```
 //!
 //! `length` counts everything after itself. The body is what is left; with flag 8 that is a reference, `body id u64 | bytes u32`.
-//! In blocks of segments, flag 16 alone stands for so many settled messages as the properties would have bytes, and flag 32 alone begins a
-//! run of so many messages that differ in their bodies only.
+//! In blocks of segments, flag 16 alone stands for so many settled messages as the properties would have bytes. Flag 32 alone begins a run
+//! of so many messages that differ in their bodies only.
 //! Documented in `docs/formats/queue-records.md`.
 
 mod alike;

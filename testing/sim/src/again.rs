@@ -1,6 +1,6 @@
-//! Starts without work in between: a copy of the disk is opened again and again, ended in every way, also in the middle of its
-//! recovery, and must show the same queues with the same messages in the same order every time, with no more files. Knows
-//! nothing of what should be there.
+//! Starts without work in between: a copy of the disk is opened again and again, and ended in every way, also in the middle of its
+//! recovery. It must show the same queues with the same messages in the same order every time, with no more files. Knows nothing of what
+//! should be there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The broker's core from a seed: real metadata machine, routing, queue cells, logs, segments and checkpoints over a simulated
-//! disk and clock, in one thread, through several lives per seed, beside a naive model of what must be there.
+//! The broker's core from a seed: real metadata machine, routing, queue cells, logs, segments and checkpoints over a simulated disk and
+//! clock. It runs in one thread, through several lives per seed, beside a naive model of what must be there.
 //!
 //! Seven kinds of histories. [`run`]: random work on queues of all sorts, beside a model that allows every outcome until one is seen;
 //! reading order `kinds` (which queues there are), `life` (a broker and a session between two ends), `model` (the oracle),

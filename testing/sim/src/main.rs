@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 type Kind = fn(u64, Option<fn(&str)>) -> Result<sim::Summary, String>;
 
-/// A history of random work, one of tenants, one of queues that are used at once, one that is short of memory, one of a full disk, one of
-/// sessions of MQTT, and one of a stream: each seed stands for all.
+/// One kind of history each: random work, tenants, queues that are used at once, short memory, a full disk, sessions of MQTT, and a stream.
+/// Each seed stands for all.
 const KINDS: [Kind; 7] = [
     sim::run,
     sim::run_house,

@@ -1,7 +1,7 @@
 //! One consumer: how it settles what it receives, and how long it works on each message.
 //!
-//! Refuses to know sockets. A consumer with a rate or a latency keeps what has arrived in a list of its own, works on one
-//! message at a time, and says when it is to be woken.
+//! Refuses to know sockets. A consumer with a rate or a latency keeps arrived messages in a list of its own and works on one at a time. It
+//! says when it is to be woken.
 
 use super::figures::{Batch, Figures};
 use super::phases::Cycle;

@@ -1,8 +1,8 @@
 //! The null broker: the floor that a broker's cost per message is held against.
 //!
-//! It reads 64 KiB at a time, parses each publish, frames its bytes again as a delivery and writes once per wake-up,
-//! as a good broker does, and does nothing else: no routing, no queue, no storage, no permissions, one thread. The extra cost of a real
-//! broker is the cost of its features.
+//! It reads 64 KiB at a time, parses each publish, frames its bytes again as a delivery and writes once per wake-up, as a good broker does.
+//! It does nothing else: no routing, no queue, no storage, no permissions, one thread. The extra cost of a real broker is the cost of its
+//! features.
 //!
 //! ```text
 //!  server (sockets, readiness) ─► session (one connection's protocol) ─► relay (consumers and their outboxes)

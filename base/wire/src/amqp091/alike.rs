@@ -31,8 +31,8 @@ impl<'a> AlikePublishes<'a> {
         Some(AlikePublishes { before_size, after_size })
     }
 
-    /// The body of the publish at the front of `input`, and how many bytes the publish takes, if it is whole, like this one, and its
-    /// body, of at most `bytes_max`, is in one frame. Anything else is left to the parser of frames.
+    /// The body of the publish at the front of `input`, and how many bytes the publish takes. It must be whole, like this one, and have its
+    /// body of at most `bytes_max` in one frame. Anything else is left to the parser of frames.
     #[inline]
     #[must_use]
     pub fn next<'b>(&self, input: &'b [u8], bytes_max: usize) -> Option<(&'b [u8], usize)> {

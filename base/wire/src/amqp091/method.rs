@@ -70,10 +70,9 @@ macro_rules! method_enum {
         impl<'a> Method<'a> {
             /// Decodes a method frame's payload.
             ///
-            /// As RabbitMQ does: bytes after the last field are refused (its decoder matches to the end of the
-            /// frame), undefined bits of a flags octet are ignored, and short strings must be UTF-8 except in
-            /// methods that carry content. Tables are walked once, at most [`super::TABLE_DEPTH_MAX`] deep, so
-            /// what comes out of `Ok` can be read without further checks.
+            /// As RabbitMQ does: bytes after the last field are refused (its decoder matches to the end of the frame), and undefined bits
+            /// of a flags octet are ignored. Short strings must be UTF-8 except in methods that carry content. Tables are walked once, at
+            /// most [`super::TABLE_DEPTH_MAX`] deep, so what comes out of `Ok` can be read without further checks.
             ///
             /// # Errors
             /// See [`MethodError`].

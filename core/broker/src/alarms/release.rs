@@ -1,6 +1,6 @@
 //! When memory that was freed goes back to the system: after a rush the allocator keeps what it had, for good if nobody asks.
-//! Decides by figures that are handed in. Giving back holds the allocator's locks, for 100 ms where it is a gigabyte (a probe's confirms
-//! waited so long), so it is done when the node has little else to do; in a busy one seldom, and only for much.
+//! Decides by figures that are handed in. Giving back holds the allocator's locks, for 100 ms where it is a gigabyte: a probe's confirms
+//! waited so long. So it is done when the node has little else to do; in a busy one seldom, and only for much.
 //!
 //! It is not done in steps, because the C library has none: `malloc_trim` takes the arenas one after the other, each under its lock from
 //! end to end, and what it keeps back is of the first arena's top only. Larger pieces that were mapped each by itself would go back at

@@ -7,8 +7,8 @@
 //!
 //! Principal types: [`HttpListener`], the socket with its bounds, and [`App`], what handlers know. One file per family of
 //! resources; each exports its rows of the route table, from which router, `OPTIONS`, the reference page and the OpenAPI
-//! document are made. A handler is a function of a `Call`; it runs on a thread that may block, and at most [`CALLS_MAX`] of
-//! them do at once, so that no request slows the data plane down by more than its share of the processor.
+//! document are made. A handler is a function of a `Call` and runs on a thread that may block. At most [`CALLS_MAX`] of them run at once,
+//! so that no request slows the data plane down by more than its share of the processor.
 //!
 //! Shapes, status codes and texts are those of RabbitMQ 4.3.6, compared by `testing/management`. Refuses to know AMQP
 //! sessions and files; the files beside `/api` come from the maker of the [`App`].

@@ -1,9 +1,9 @@
 //! Connection slots: the connections that may stay on a listener for HTTP, bounds in number and per address, and which idle connection
 //! makes room for a new one. Refuses to know sockets and requests.
 //!
-//! A connection is busy from the end of a request's head to the end of its answer, fresh for a moment before its first request, and idle
-//! otherwise, also while it goes on to send a body after the answer. Only idle ones are ended: when thousands come at once, each gets
-//! to ask.
+//! A connection is busy from the end of a request's head to the end of its answer, and fresh for a moment before its first request.
+//! Otherwise it is idle, also while it goes on to send a body after the answer. Only idle ones are ended: when thousands come at once, each
+//! gets to ask.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

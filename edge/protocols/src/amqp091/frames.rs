@@ -160,8 +160,8 @@ impl Running {
         Ok(Taken::Frame)
     }
 
-    /// The message behind a publish, if all its frames are there and in order and the body is in one, with the bytes of its header
-    /// frame and of all its frames. Anything odd is left to the assembly.
+    /// The message behind a publish, with the bytes of its header frame and of all its frames. All its frames must be there and in order,
+    /// and the body in one. Anything odd is left to the assembly.
     #[inline]
     fn whole_content<'a>(
         &self,

@@ -104,8 +104,8 @@ impl Log {
         Arc::new(Names::new(self.shared.clone(), streams_end))
     }
 
-    /// From now on a record of a stream below [`NAMED_STREAMS_END`] is not written, not even to the operating system, before what
-    /// names the stream is synced, whatever the policy of this log. If that fails, this log fails, too. The first call counts.
+    /// From now on a record of a stream below [`NAMED_STREAMS_END`] is not written, not even to the operating system, before the record
+    /// that names the stream is synced. The policy of this log does not matter. If that fails, this log fails, too. The first call counts.
     pub fn write_after(&self, names: Arc<Names>) {
         let _is_first = self.shared.names.set(names);
     }

@@ -1,6 +1,6 @@
-//! Kept files: sealed files that are no part of the log any more, because nothing in them has to be replayed, and that stay because
-//! callers still read records in them by position. And those reads, whichever file they come to. Knows nothing of who reads, or how
-//! long a file is needed.
+//! Kept files: sealed files that are no part of the log any more, because nothing in them has to be replayed. They stay because callers
+//! still read records in them by position. And those reads, whichever file they come to. Knows nothing of readers, or how long a file is
+//! needed.
 //!
 //! A kept file is the log file under another name: `%016x.kept`, after its first position. They need not follow each other.
 

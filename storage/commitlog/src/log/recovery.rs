@@ -154,8 +154,8 @@ fn check_held(
     Ok(())
 }
 
-/// Checks that a file begins where the one before ends. A file is begun only after the end of the one before was settled, so
-/// what the one before holds beyond that is an end that was cut, and whose cutting a failing disk has undone.
+/// Checks that a file begins where the one before ends. A file is begun only after the end of the one before was settled. So further bytes
+/// of the one before are an end that was cut, and whose cutting a failing disk has undone.
 fn follow(before: &mut SealedFile, path: &Path, first: Position) -> Result<(), LogError> {
     if before.end < first {
         return Err(LogError::Gap { file: path.to_owned(), expected: before.end, found: first });

@@ -1,6 +1,6 @@
-//! More than consumers take: bursts of small transient messages to a queue whose one consumer takes as many as its buffers have room for,
-//! so that the backlog goes through the disk and publishers are held. The consumer gets the published messages, in order, without a gap; a
-//! held publisher may go on; with the node its backlog is gone.
+//! More than consumers take: bursts of small transient messages to a queue whose one consumer takes as many as its buffers have room for.
+//! So the backlog goes through the disk and publishers are held. The consumer gets the published messages, in order, without a gap; a held
+//! publisher may go on; with the node its backlog is gone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! Tenants: several small parties on one broker, each with queues of its own and an oracle that is exact about them, through
-//! several lives, on a disk that stalls, is slow, is full for a while, fails calls, rots and loses what was not synced.
+//! Tenants: several small parties on one broker, through several lives. Each has queues of its own and an oracle that is exact about them.
+//! The disk stalls, is slow, is full for a while, fails calls, rots and loses unsynced bytes.
 //!
 //! Reading order: `ledger` (what all oracles share), `site` (what a tenant can do), `hands` (what it has fetched), `tenant` (what each can be asked), `life` (what
 //! happens to all of them), then the tenants: `ring` (dead letters in a cycle, and for a queue that comes and goes), `delayed`, `fleeting` (queues that go by

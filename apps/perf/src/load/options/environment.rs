@@ -1,8 +1,8 @@
 //! Options that PerfTest takes from the environment: `--multi-ack-every` from `MULTI_ACK_EVERY`, and so on.
 //!
-//! As with PerfTest a variable wins over an argument, a flag is set by `true` only, values of options that may be given
-//! several times are separated by commas, and `RABBITMQ_PERF_TEST_ENV_PREFIX` stands before every name if it is set.
-//! Options that PerfTest has not are not read: their short names (`JSON`, `QUIET`, ...) belong to others in many a shell.
+//! As with PerfTest a variable wins over an argument, and a flag is set by `true` only. Values of options that may be given several times
+//! are separated by commas. `RABBITMQ_PERF_TEST_ENV_PREFIX` stands before every name if it is set. Options that PerfTest has not are not
+//! read: their short names (`JSON`, `QUIET`, ...) belong to others in many a shell.
 //!
 //! Arguments are spelled out before they come here: each option is one word.
 //!

@@ -1,5 +1,5 @@
-//! Direct replies to requesters of other nodes: their addresses name the node. A reply goes there as a message of its own, and is lost where there is
-//! no room for it, as one for a requester of this node whose connection is full.
+//! Direct replies to requesters of other nodes: their addresses name the node. A reply goes there as a message of its own. It is lost where there is
+//! no room for it, like a reply to a requester of this node whose connection is full.
 
 use std::sync::{Arc, Weak};
 

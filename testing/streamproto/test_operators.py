@@ -86,6 +86,10 @@ def test_lag_files_and_traffic_are_metrics(fresh):
         client.publish([message(b"x")], first=nth)
         client.confirmed(1)
     assert "\nrabbitmq_stream_consumer_max_offset_lag 0\n" in metrics("/metrics")
+    assert client.delete("gone") == 2
+    assert client.subscribe("gone", 2) == 2
+    client.publish([message(b"x")], publisher=7)
+    assert client.errors()
     client.subscribe("s", 1, FIRST, credit=0)
     assert "\nrabbitmq_stream_consumer_max_offset_lag 4\n" in metrics("/metrics")
     line = 'rabbitmq_detailed_stream_consumer_max_offset_lag{vhost="/",queue="s"} 4'
@@ -99,7 +103,9 @@ def test_lag_files_and_traffic_are_metrics(fresh):
     assert 'rabbitmq_global_messages_delivered_total{protocol="stream",queue_type="rabbit_stream_queue"} 0\n' in page
     line = 'rabbitmq_detailed_queue_info{vhost="/",queue="s",queue_type="rabbit_stream_queue",membership="leader"} 1\n'
     assert line in metrics("/metrics/detailed?family=queue_metrics")
-    for line in ("warren_stream_damages 0", "warren_stream_cut_tails 0",
+    for line in ('rabbitmq_global_stream_error_stream_does_not_exist_total{protocol="stream"} 2',
+                 'rabbitmq_global_stream_error_publisher_does_not_exist_total{protocol="stream"} 1',
+                 'rabbitmq_global_stream_error_access_refused_total{protocol="stream"} 0', "warren_stream_damages 0", "warren_stream_cut_tails 0",
                  'warren_stage_seconds_count{stage="log",queue_kind="stream"} 5',
                  'warren_stage_seconds_count{stage="fsync",queue_kind="stream"} 5',
                  'warren_stage_seconds_count{stage="enqueue",queue_kind="stream"} 5',

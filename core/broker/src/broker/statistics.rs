@@ -37,6 +37,22 @@ impl Broker {
         self.services().streams.logs.damages_and_cut_tails()
     }
 
+    /// A client of the stream protocol was told a code; those that are no error are not counted.
+    pub fn count_stream_error(&self, code: u16) {
+        if code > 1
+            && let Some(count) = self.services().streams.refusals.get(usize::from(code))
+        {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How often clients of the stream protocol were told a code since the start.
+    #[must_use]
+    pub fn stream_errors(&self, code: u16) -> u64 {
+        let count = self.services().streams.refusals.get(usize::from(code));
+        count.map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+
     /// Counts of objects that came and went since the start.
     #[must_use]
     pub fn churn(&self) -> ChurnTotals {

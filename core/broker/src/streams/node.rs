@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use commitlog::Names;
 use parking_lot::Mutex;
@@ -16,6 +17,8 @@ const FOLDER: &str = "streams";
 const WRITERS: usize = 4;
 /// Threads that read what is not in the system's cache.
 const READERS: usize = 2;
+/// Codes of the stream protocol that are counted are below this.
+const CODES: usize = 0x13;
 /// Bytes of the newest chunks in memory, of all streams.
 const TAIL_BYTES: usize = 32 << 20;
 
@@ -27,6 +30,8 @@ pub(crate) struct Streams {
     /// Held while one is opened.
     pub(crate) opening: Mutex<()>,
     pub(crate) groups: Groups,
+    /// Refusals of the stream protocol since the start, by code.
+    pub(crate) refusals: [AtomicU64; CODES],
 }
 
 impl Streams {
@@ -40,7 +45,13 @@ impl Streams {
         let (writers, readers) = if has_threads { (WRITERS, READERS) } else { (0, 0) };
         let options = StreamOptions { syncs, writers, readers, tail_bytes: TAIL_BYTES };
         let logs = StreamLogs::start(disk, &data_dir.join(FOLDER), clock, options)?;
-        Ok(Streams { logs, names, opening: Mutex::default(), groups: Groups::default() })
+        Ok(Streams {
+            logs,
+            names,
+            opening: Mutex::default(),
+            groups: Groups::default(),
+            refusals: Default::default(),
+        })
     }
 
     /// Without threads: does one thing.

@@ -145,6 +145,9 @@ pub(crate) fn passed(asked: &Asked<'_>, page: &mut Page<'_>, channels: &Channels
             page.sample(name, "protocol=\"stream\"", of_streams as f64)?;
         }
     }
+    if sums.contains_key(STREAM) {
+        streams::errors(asked.broker, page)?;
+    }
     dead_letters(asked, page)?;
     page.set_prefix(before);
     sizes(asked.broker, page)

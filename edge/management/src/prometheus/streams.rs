@@ -86,6 +86,37 @@ pub(crate) fn faults(broker: &Broker, page: &mut Page<'_>) -> io::Result<()> {
     page.single("stream_cut_tails", Kind::Gauge, help, cut_tails as f64)
 }
 
+/// Codes of the stream protocol, from 2 on, as RabbitMQ's metrics call them.
+const ERRORS: [&str; 17] = [
+    "stream_does_not_exist",
+    "subscription_id_already_exists",
+    "subscription_id_does_not_exist",
+    "stream_already_exists",
+    "stream_not_available",
+    "sasl_mechanism_not_supported",
+    "authentication_failure",
+    "sasl_error",
+    "sasl_challenge",
+    "sasl_authentication_failure_loopback",
+    "vhost_access_failure",
+    "unknown_frame",
+    "frame_too_large",
+    "internal_error",
+    "access_refused",
+    "precondition_failed",
+    "publisher_does_not_exist",
+];
+
+/// Refusals of the stream protocol by their codes.
+pub(crate) fn errors(broker: &Broker, page: &mut Page<'_>) -> io::Result<()> {
+    for (code, error) in (2..).zip(ERRORS) {
+        let name = format!("stream_error_{error}_total");
+        page.head(&name, Kind::Counter, "Refusals of the stream protocol")?;
+        page.sample(&name, "protocol=\"stream\"", broker.stream_errors(code) as f64)?;
+    }
+    Ok(())
+}
+
 /// The largest of all.
 pub(crate) fn largest(broker: &Broker, page: &mut Page<'_>) -> io::Result<()> {
     page.single(NAME, Kind::Gauge, HELP, lags(broker).into_values().max().unwrap_or(0) as f64)

@@ -9,7 +9,7 @@ use std::task::Poll;
 use broker::streams::{ChunkFilter, GroupSeat, Reader, Seek, StoredChunk, StreamError};
 use broker::{Began, Permission, QueueKind, Stage};
 use platform::profile;
-use wire::stream::commands::{Credit, CreditError, MetadataUpdate, StoreOffset};
+use wire::stream::commands::{Credit, CreditError, StoreOffset};
 use wire::stream::requests::{QueryOffset, Subscribe, Unsubscribe};
 use wire::stream::{
     CHUNK_HEADER_BYTES, Chunk, ChunkHeader, List, Message, OffsetSpec, ResponseCode, responses, write_chunk,
@@ -180,6 +180,7 @@ impl Running {
                 ResponseCode::PRECONDITION_FAILED
             }
         };
+        self.broker.count_stream_error(code.0);
         Message::CreditError(CreditError { code, subscription_id }).encode(self.outbox.lock().bytes());
     }
 
@@ -260,7 +261,7 @@ impl Running {
                 let (stream, id) = (consumer.used.name.clone(), consumer.counted.id);
                 tracing::error!(%stream, %error, "a consumer of a stream can read no further");
                 self.drop_consumer(id);
-                self.tell(MetadataUpdate { code: ResponseCode::STREAM_NOT_AVAILABLE, stream: &stream });
+                self.tell_end(&stream);
                 false
             }
         }

@@ -10,6 +10,7 @@ mod consume;
 mod control;
 mod counted;
 mod end;
+mod errors;
 mod groups;
 mod handshake;
 mod publish;

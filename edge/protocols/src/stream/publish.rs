@@ -201,6 +201,7 @@ impl Running {
         if errors.is_empty() {
             return;
         }
+        self.broker.count_stream_error(code.0);
         if let Some(publisher) = self.publisher(publisher_id) {
             publisher.counted.errored.add(errors.len().into());
         }

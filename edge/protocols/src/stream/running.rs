@@ -14,6 +14,7 @@ use wire::stream::{Command, Message, Request, Response, ResponseCode};
 use super::consume::Consumer;
 use super::control::Control;
 use super::end::End;
+use super::errors::count_answer;
 use super::groups::Asked;
 use super::publish::Publisher;
 use super::session::Wait;
@@ -137,12 +138,23 @@ impl Running {
 
     /// Writes an answer.
     pub(crate) fn respond<'a>(&self, correlation_id: u32, response: impl Into<Response<'a>>) {
-        response.into().encode(correlation_id, self.outbox.lock().bytes());
+        let mut output = self.outbox.lock();
+        let out = output.bytes();
+        let start = out.len();
+        response.into().encode(correlation_id, out);
+        count_answer(&self.broker, &out[start..]);
     }
 
     /// Writes what nobody answers.
     pub(crate) fn tell<'a>(&self, command: impl Into<Command<'a>>) {
         command.into().encode(self.outbox.lock().bytes());
+    }
+
+    /// Tells that a stream takes and gives nothing more.
+    pub(crate) fn tell_end(&self, stream: &str) {
+        let code = ResponseCode::STREAM_NOT_AVAILABLE;
+        self.broker.count_stream_error(code.0);
+        self.tell(MetadataUpdate { code, stream });
     }
 
     /// Whether an alarm stops publishers: that of the disk, as in RabbitMQ.
@@ -243,7 +255,7 @@ impl Running {
     fn heed_ends(&mut self) {
         while let Some(name) = self.ended() {
             self.forget_stream(&name);
-            self.tell(MetadataUpdate { code: ResponseCode::STREAM_NOT_AVAILABLE, stream: &name });
+            self.tell_end(&name);
         }
     }
 
@@ -273,7 +285,7 @@ impl Running {
             }
         }
         for used in told {
-            self.tell(MetadataUpdate { code: ResponseCode::STREAM_NOT_AVAILABLE, stream: &used.name });
+            self.tell_end(&used.name);
         }
     }
 

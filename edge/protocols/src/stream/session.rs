@@ -18,6 +18,7 @@ use wire::stream::{
 
 use super::control::Control;
 use super::end::End;
+use super::errors::count_answer;
 use super::handshake::{self, advertised};
 use super::running::{Next, Running};
 use super::settings::Settings;
@@ -264,7 +265,11 @@ impl Session {
     }
 
     fn respond<'a>(&self, correlation_id: u32, response: impl Into<Response<'a>>) {
-        response.into().encode(correlation_id, self.outbox.lock().bytes());
+        let mut output = self.outbox.lock();
+        let out = output.bytes();
+        let start = out.len();
+        response.into().encode(correlation_id, out);
+        count_answer(&self.broker, &out[start..]);
     }
 
     /// A frame before the vhost is open. One that is not awaited ends the connection.
@@ -419,6 +424,7 @@ impl Session {
             self.enter(Phase::Closed);
             return;
         }
+        self.broker.count_stream_error(end.code.0);
         let close = Close { code: end.code, reason: end.code.text() };
         Request::from(close).encode(CLOSE_ID, self.outbox.lock().bytes());
         self.enter(Phase::Closing);
@@ -467,6 +473,7 @@ impl Session {
             && let Poll::Ready(answer) = wait.as_mut().poll(cx)
         {
             self.wait = None;
+            count_answer(&self.broker, &answer);
             self.outbox.lock().bytes().extend_from_slice(&answer);
         }
         self.go_on();
@@ -493,6 +500,7 @@ impl Session {
             Phase::Running => self.tick_running(now, idle_ms, interval_ms),
             Phase::Refused if now.since_ms(self.entered) >= REFUSAL_MS => {
                 let refusal = std::mem::take(&mut self.refusal);
+                count_answer(&self.broker, &refusal);
                 self.outbox.lock().bytes().extend_from_slice(&refusal);
                 self.enter(Phase::Draining);
             }

@@ -129,3 +129,15 @@ def test_who_is_needed_is_said(three):
     assert b.ctl("check_for_quorum_queues_without_an_elected_leader", "--across-all-vhosts", ".*")[0] in (0, 69)
     a.start()
     eventually(lambda: answers(lambda: ready(b, "q") == 0), "the queue is used again")
+
+
+def test_a_node_in_maintenance_leads_no_quorum_queue(three):
+    a, b, c = three.nodes
+    for nth in range(4):
+        declare(a, f"q{nth}")
+    eventually(lambda: all(len(line["in_sync"]) == 3 for line in rows(b, "list_queues", "in_sync")), "all are in sync")
+    leaders = lambda: [line["leader"] for line in rows(b, "list_queues", "leader")]
+    assert a.name in leaders()
+    assert a.ctl("drain")[0] == 0
+    assert sorted(leaders()) == sorted([b.name, c.name] * 2)
+    assert a.ctl("revive")[0] == 0

@@ -248,6 +248,35 @@ pub(crate) fn rebalance<'a>(broker: &Broker, queues: &'a [Arc<Queue>]) -> Vec<(S
         .collect()
 }
 
+/// Moves the leaders of quorum queues from this node to members in sync on other nodes. A queue that has none keeps its leader. Gives how
+/// many this node leads then. Only on a thread that may block.
+pub(crate) fn step_down(broker: &Broker) -> usize {
+    let Some(cluster) = broker.cluster() else { return 0 };
+    let view = cluster.view();
+    let queues = broker.vhosts().into_iter().flat_map(|vhost| vhost.queues());
+    let led: Vec<_> =
+        queues.filter(|it| it.replicas().is_some_and(|replicas| replicas.leader == view.own)).collect();
+    let mut counts: BTreeMap<u16, usize> = view
+        .members
+        .iter()
+        .filter(|member| member.is_up && member.number != view.own)
+        .map(|member| (member.number, 0))
+        .collect();
+    let mut next = |queue: &Queue| {
+        let replicas = queue.replicas()?;
+        let up = replicas.in_sync.iter().filter_map(|node| Some((*counts.get(node)?, *node)));
+        let (_, node) = up.min()?;
+        *counts.get_mut(&node)? += 1;
+        Some(node)
+    };
+    let asked: Vec<_> = led
+        .iter()
+        .filter_map(|queue| Some(Asked { node: next(queue)?, queue, change: ReplicaChange::Lead }))
+        .collect();
+    await_changes(&asked);
+    led.len() - asked.iter().filter(|it| it.is_done()).count()
+}
+
 /// The member that is to lead instead, if that evens out how many each leads. Counts it.
 fn next_leader(replicas: &Replicas, counts: &mut BTreeMap<u16, usize>) -> Option<u16> {
     let now = *counts.get(&replicas.leader)?;

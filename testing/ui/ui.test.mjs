@@ -294,7 +294,7 @@ inBrowser("what a user may not do is not offered, and the page says what it woul
   await page.getByText("deleting (needs the permission “configure” on this queue)").waitFor();
   assert.deepEqual([await page.getByRole("button", { name: "Purge" }).count(), await page.getByRole("button", { name: "Delete", exact: true }).count()], [1, 0]);
   await browser.go(page, `exchanges/${V}/letters`); // nothing may be written to, so there is nothing to bind it to
-  await page.getByText("binding from here (needs the permission “write” on what it leads to)").waitFor();
+  await page.getByText("binding from here (needs the permission “write” on the queues and exchanges that it leads to)").waitFor();
   assert.deepEqual([await page.getByRole("button", { name: "Bind", exact: true }).count(), await page.getByRole("button", { name: "Unbind" }).count()], [0, 0]);
   await browser.go(page, `vhosts/${V}`); // the route of one vhost is for administrators
   await page.getByText("Default queue type").waitFor();

@@ -10,6 +10,7 @@ use stdx::ConnectionId;
 
 use crate::cell::Queue;
 use crate::cell::condition::Condition;
+use crate::cluster::{Counted, CountedKind};
 use crate::open_errors::OpenError;
 use crate::permission::Permission;
 use crate::policies::Pattern;
@@ -113,9 +114,9 @@ pub struct User {
     rights: RwLock<Rights>,
     limits: RwLock<Limits>,
     /// Open connections; changes under the lock of the node's connections.
-    connections: AtomicU64,
+    connections: Arc<AtomicU64>,
     /// Open channels on all its connections.
-    channels: AtomicU64,
+    channels: Arc<AtomicU64>,
     version: AtomicU64,
 }
 
@@ -128,8 +129,8 @@ impl User {
             tags: RwLock::new(tags),
             rights: RwLock::default(),
             limits: RwLock::default(),
-            connections: AtomicU64::new(0),
-            channels: AtomicU64::new(0),
+            connections: Arc::default(),
+            channels: Arc::default(),
             version: AtomicU64::new(1),
         }
     }
@@ -176,6 +177,18 @@ impl User {
 
     pub(crate) fn channels(&self) -> &AtomicU64 {
         &self.channels
+    }
+
+    /// Its connections, if there is a limit.
+    pub(crate) fn counted(&self) -> Option<Counted> {
+        let counted = || Counted::new(CountedKind::User, &self.name, &self.connections);
+        self.bound(Limits::CONNECTIONS_MAX).map(|_| counted())
+    }
+
+    /// Its channels, if there is a limit.
+    pub(crate) fn counted_channels(&self) -> Option<Counted> {
+        let counted = || Counted::new(CountedKind::Channels, &self.name, &self.channels);
+        self.bound(Limits::CHANNELS_MAX).map(|_| counted())
     }
 
     fn changed(&self) {

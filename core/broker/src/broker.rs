@@ -258,10 +258,15 @@ impl Broker {
         let info = control.info();
         let connection_name = info.name.as_str().into();
         let principal = Principal { user, vhost, connection, connection_name };
-        if let Err(refused) = self.0.connections.admit(&principal, control, node_max) {
+        if let Err(refused) = self
+            .0
+            .connections
+            .admit(&principal, control, node_max, |counted| self.services().counted_elsewhere(counted))
+        {
             self.services().announcer.connection_closed(connection, &info);
             return Err(refused);
         }
+        self.services().tell_counted([principal.vhost.counted(), principal.user.counted()]);
         self.services().counters.connections_created.count();
         let (vhost, user) = (principal.vhost.name(), &principal.user.name);
         self.services().announcer.connection_created(connection, &info, vhost, user);
@@ -276,6 +281,7 @@ impl Broker {
         {
             self.services().announcer.connection_closed(principal.connection, &control.info());
         }
+        self.services().tell_counted([principal.vhost.counted(), principal.user.counted()]);
         let owner = principal.connection;
         if self.cluster().is_some_and(|cluster| !cluster.take_exclusive(owner)) {
             return;

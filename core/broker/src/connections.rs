@@ -10,9 +10,10 @@ use stdx::ConnectionId;
 
 use crate::access::{Principal, User};
 use crate::alarms::Woken;
-use crate::announcements::events::Announcer;
 use crate::clients::Clients;
+use crate::cluster::Counted;
 use crate::open_errors::OpenError;
+use crate::services::Services;
 use crate::sessions::SessionInfo;
 use crate::stats::{ByProtocol, ConnectionTotals, NodeCounters, TrafficTotals};
 use crate::stream_listing::{StreamConsumer, StreamPublisher};
@@ -295,15 +296,17 @@ impl Connections {
         principal: &Principal,
         control: Arc<dyn ConnectionControl>,
         node_max: Option<u64>,
+        elsewhere: impl Fn(Option<Counted>) -> u64,
     ) -> Result<(), OpenError> {
         let (user, vhost) = (&principal.user, &principal.vhost);
         let mut open = self.open.write();
         is_node_full(&open, node_max)?;
-        if let Some(max) = reached(vhost.connections().load(Ordering::Relaxed), vhost.connections_max()) {
+        let count = |here: &AtomicU64, counted| here.load(Ordering::Relaxed) + elsewhere(counted);
+        if let Some(max) = reached(count(vhost.connections(), vhost.counted()), vhost.connections_max()) {
             return Err(OpenError::VhostLimit(max));
         }
         let user_max = user.bound(Limits::CONNECTIONS_MAX);
-        if let Some(max) = reached(user.connections().load(Ordering::Relaxed), user_max) {
+        if let Some(max) = reached(count(user.connections(), user.counted()), user_max) {
             return Err(OpenError::UserLimit(max));
         }
         if !user.may_open(vhost.name()) {
@@ -429,11 +432,10 @@ pub enum ChannelRefused {
 /// A channel counts against the limits of its user and its node as long as this lives.
 pub struct ChannelPermit {
     pub(crate) user: Arc<User>,
+    pub(crate) services: Arc<Services>,
     pub(crate) node: Arc<AtomicU64>,
     pub(crate) connection: ConnectionId,
     pub(crate) number: u16,
-    pub(crate) announcer: Arc<Announcer>,
-    pub(crate) counters: Arc<NodeCounters>,
     /// Consumers on the channel, for the event of its end.
     pub consumers: u32,
 }
@@ -441,9 +443,11 @@ pub struct ChannelPermit {
 impl Drop for ChannelPermit {
     fn drop(&mut self) {
         self.user.channels().fetch_sub(1, Ordering::Relaxed);
+        self.services.tell_counted([self.user.counted_channels()]);
         self.node.fetch_sub(1, Ordering::Relaxed);
-        self.counters.channels_closed.count();
-        self.announcer.channel_closed(self.connection, self.number, self.consumers, &self.user.name);
+        self.services.counters.channels_closed.count();
+        let announcer = &self.services.announcer;
+        announcer.channel_closed(self.connection, self.number, self.consumers, &self.user.name);
     }
 }
 

@@ -31,7 +31,7 @@ use crate::call::{Call, Reply};
 use crate::cell::configs::Configs;
 use crate::cell::{Event, Queue};
 use crate::checkpointer::notes::Checkpointer;
-use crate::cluster::Surroundings;
+use crate::cluster::{Counted, Surroundings};
 use crate::control::deleted::DeletedQueue;
 use crate::data::batch::BatchConfirms;
 use crate::data::confirms::{ConfirmRange, ConfirmSink};
@@ -132,6 +132,18 @@ pub(crate) struct Services {
 }
 
 impl Services {
+    /// How many of these clients the other nodes have.
+    pub(crate) fn counted_elsewhere(&self, counted: Option<Counted>) -> u64 {
+        self.cluster.as_ref().zip(counted).map_or(0, |(cluster, counted)| cluster.counted_elsewhere(&counted))
+    }
+
+    /// Tells the other nodes of a cluster how many of these clients there are now.
+    pub(crate) fn tell_counted(&self, counted: impl IntoIterator<Item = Option<Counted>>) {
+        if let Some(cluster) = &self.cluster {
+            counted.into_iter().flatten().for_each(|counted| cluster.counted(counted));
+        }
+    }
+
     /// Milliseconds since the epoch; stands still once the node stops.
     pub(crate) fn now_ms(&self) -> u64 {
         match self.stopped_ms.load(Ordering::Relaxed) {

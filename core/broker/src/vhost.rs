@@ -14,6 +14,7 @@ use routing::{Duty, Exchange, RoutesBy, Scratch};
 use crate::announcements::trace_switch::TraceSwitch;
 use crate::cell::place::Place;
 use crate::cell::{Queue, QueueRef};
+use crate::cluster::{Counted, CountedKind};
 use crate::data::recent::RecentMessages;
 use crate::data::reply::Replies;
 use crate::name_table::{HasName, NameTable};
@@ -43,7 +44,7 @@ pub struct Vhost {
     /// Exchange-to-exchange bindings in the vhost.
     exchange_bindings: AtomicUsize,
     /// Open connections; changes under the lock of the node's connections.
-    connections: AtomicU64,
+    connections: Arc<AtomicU64>,
     limits: RwLock<Limits>,
     /// `x-queue-type` of queues declared without one (B64).
     default_queue_type: RwLock<Option<Box<str>>>,
@@ -73,7 +74,7 @@ impl Vhost {
             queues: RwLock::default(),
             generation: AtomicU64::new(1),
             exchange_bindings: AtomicUsize::new(0),
-            connections: AtomicU64::new(0),
+            connections: Arc::default(),
             limits: RwLock::default(),
             default_queue_type: RwLock::default(),
             policies: RwLock::default(),
@@ -124,6 +125,12 @@ impl Vhost {
 
     pub(crate) fn connections(&self) -> &AtomicU64 {
         &self.connections
+    }
+
+    /// Its connections, if there is a limit.
+    pub(crate) fn counted(&self) -> Option<Counted> {
+        let counted = || Counted::new(CountedKind::Vhost, self.name(), &self.connections);
+        self.connections_max().map(|_| counted())
     }
 
     pub(crate) fn default_queue_type(&self) -> Option<Box<str>> {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use stdx::{ConnectionId, ExchangeId, QueueId, piece_bytes};
+use wire::amqp091::{Table, Value};
 
 use crate::arguments::Arguments;
 use crate::codec::{plain_codes, record};
@@ -403,6 +404,67 @@ pub enum Placement {
     ClientLocal,
     /// The one with the fewest queues of the same type; where there are many queues, the next one in turn.
     Balanced,
+    /// As the arguments of each queue say, or else the one that declares it.
+    ArgumentsOrLocal,
+    /// As the arguments of each queue say, or else as [`Placement::Balanced`].
+    ArgumentsOrBalanced,
 }
 
-plain_codes!(Placement as "placement of a queue" { 1 => ClientLocal, 2 => Balanced, });
+plain_codes!(Placement as "placement of a queue" { 1 => ClientLocal, 2 => Balanced, 3 => ArgumentsOrLocal, 4 => ArgumentsOrBalanced, });
+
+impl Placement {
+    /// Whatever is not `client-local` balances, as with RabbitMQ: `balanced`, `least-leaders`, `min-masters`, `random`.
+    #[must_use]
+    pub fn named(word: &[u8]) -> Placement {
+        if word == b"client-local" { Placement::ClientLocal } else { Placement::Balanced }
+    }
+
+    /// What the arguments of a queue ask for.
+    #[must_use]
+    pub fn of_arguments(arguments: Table<'_>) -> Option<Placement> {
+        ["x-queue-leader-locator", "x-queue-master-locator"].into_iter().find_map(|name| {
+            let Some(Value::LongStr(word)) = arguments.get(name.as_bytes()) else { return None };
+            Some(Placement::named(word))
+        })
+    }
+
+    /// Whether a new queue with these arguments goes to the node with the fewest queues.
+    pub(crate) fn balances(self, arguments: Table<'_>) -> bool {
+        let placement = match self {
+            Placement::ArgumentsOrLocal => {
+                Placement::of_arguments(arguments).unwrap_or(Placement::ClientLocal)
+            }
+            Placement::ArgumentsOrBalanced => {
+                Placement::of_arguments(arguments).unwrap_or(Placement::Balanced)
+            }
+            named => named,
+        };
+        placement == Placement::Balanced
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::amqp091::TableBuf;
+
+    use super::*;
+
+    #[test]
+    fn arguments_say_where_queues_of_an_import_live_or_else_the_configuration() {
+        let with = |name: &str, word: &str| {
+            let mut table = TableBuf::new();
+            table.push_str(name, word.as_bytes());
+            table
+        };
+        let balanced = with("x-queue-leader-locator", "balanced");
+        let older = with("x-queue-master-locator", "min-masters");
+        let local = with("x-queue-leader-locator", "client-local");
+        let balances = |placement: Placement| {
+            [&balanced, &older, &local, &TableBuf::new()].map(|table| placement.balances(table.as_table()))
+        };
+        assert_eq!(balances(Placement::ArgumentsOrLocal), [true, true, false, false]);
+        assert_eq!(balances(Placement::ArgumentsOrBalanced), [true, true, false, true]);
+        assert_eq!(balances(Placement::Balanced), [true; 4], "whoever declares has looked at the arguments");
+        assert_eq!(balances(Placement::ClientLocal), [false; 4]);
+    }
+}

@@ -17,7 +17,7 @@ mod resources;
 
 pub use ctl::application::{Application, Asked, Order, Orders};
 pub use ctl::client::{CallError, NotAllowed, call};
-pub use ctl::everywhere::answer_other_nodes;
+pub use ctl::everywhere::{OTHER_NODE, answer_other_nodes, no_such_node};
 pub use ctl::format::{Format, Headers, render};
 pub use ctl::listed::{ListedColumns, columns_of};
 pub use ctl::protocol::{Answer, DEFINITIONS_BYTES_MAX, Exit, Failure, LINE_BYTES_MAX, Request, Rows};

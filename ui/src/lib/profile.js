@@ -10,7 +10,8 @@ export const KINDS = [
   { kind: "faults", name: "Page faults", about: "Functions that touch new memory, or memory that has to come from disk. The operating system must permit it.", timed: true, top: "Functions with most page faults" },
 ];
 
-const place = (kind, { seconds, minutes }, as) => `profile/${kind}${query({ seconds: kind === "history" ? undefined : seconds, minutes: kind === "history" ? minutes : undefined, as })}`;
+/** `node` names another node of the cluster; none for the one that serves the page. */
+const place = (kind, { seconds, minutes, node }, as) => `profile/${kind}${query({ seconds: kind === "history" ? undefined : seconds, minutes: kind === "history" ? minutes : undefined, as, node: node || undefined })}`;
 
 /** Takes a profile; resolves when it is there: { kind, unit, labels, names, stacks, at }. */
 export const take = async (kind, choice, options) => read(await api(place(kind, choice), { timeoutMs: patience(choice), ...options }), kind);
@@ -19,7 +20,7 @@ export const take = async (kind, choice, options) => read(await api(place(kind, 
 const patience = ({ seconds = 0 }) => seconds * 1000 + 120000;
 
 /** One that the broker kept because something was slow. */
-export const capture = async (number) => read(await api(`profile/captures/${number}`, { timeoutMs: patience({}) }), "cpu");
+export const capture = async (number, node) => read(await api(`profile/captures/${number}${query({ node: node || undefined })}`, { timeoutMs: patience({}) }), "cpu");
 
 /** A new one as a file: pprof, folded or svg. */
 export const file = (kind, choice, as) => fetchBlob(`api/${place(kind, choice, as)}`, { timeoutMs: patience(choice) });

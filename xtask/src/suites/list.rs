@@ -208,6 +208,13 @@ pub(crate) const SUITES: &[Suite] = &[
     ),
     soak("soak-kill9", 120, r#""$PYTHON" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles 200 --power-cut --seed random"#),
     soak("soak-replicas", 90, r#""$PYTHON" testing/cluster/soak_replicas.py --warren "$WARREN_BIN" --minutes 60"#),
+    // Against each node of three: queues are where their clients are, then on all nodes.
+    soak(
+        "soak-conformance-cluster",
+        30,
+        r#""$PYTHON" testing/cluster/conformance.py --warren "$WARREN_BIN" &&
+           "$PYTHON" testing/cluster/conformance.py --warren "$WARREN_BIN" --balanced"#,
+    ),
     soak("soak-freeze", 60, r#""$PYTHON" testing/crash/freeze.py --warren "$WARREN_BIN" --cycles 20 --seed random"#),
     soak("soak-delayed", 60, r#""$PYTHON" testing/crash/delayed.py --warren "$WARREN_BIN" --cycles 60 --seed random"#),
     soak("soak-flood", 60, r#""$PYTHON" testing/crash/hostile.py --warren "$WARREN_BIN" --flood-mb 8192"#),

@@ -28,7 +28,7 @@ Options of every command:
    --insecure               do not check the certificate of an https:// server
    --password-file FILE     the first line is the password for the URL [default: asks on the terminal]
    --dry-run                check the command line, do nothing
-   -n, --node NODE          name of the node; one on another host is refused [default: $RABBITMQ_NODENAME]
+   -n, --node NODE          name of the node, or of another one in its cluster [default: $RABBITMQ_NODENAME]
 ";
 
 /// How one command is used, in one line.

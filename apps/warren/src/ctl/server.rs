@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use management::{
-    Answer, CallError, Exit, Failure, NODE_NAME, NodeNames, NotAllowed, Request, SOCKET_NAME, ServerUrl,
-    call, call_url,
+    Answer, CallError, Exit, Failure, NODE_NAME, NodeNames, NotAllowed, OTHER_NODE, Request, SOCKET_NAME,
+    ServerUrl, call, call_url, no_such_node,
 };
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
@@ -17,6 +17,10 @@ use crate::names::{NODE_VARIABLE, names_of_server, node_of_environment, shown_na
 
 /// The environment variable that names the server when the command line does not: a URL as for `--url`.
 pub const URL_VARIABLE: &str = "WARREN_URL";
+/// The option that names a node.
+const NODE_OPTION: &str = "--node";
+/// How long another node may take to say that it is there.
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whether the terminal may be asked for a password that is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +36,8 @@ pub(super) enum Asking {
 pub(super) enum Server {
     /// By the socket in its data directory.
     Here(PathBuf),
+    /// By the socket of the server that is here, which has a node of this name in its cluster.
+    Member(PathBuf, String),
     /// By its HTTP API.
     There(ServerUrl),
 }
@@ -54,7 +60,8 @@ impl Server {
             let (node, from) = node_meant(arguments);
             let folder = folder_meant(arguments.data_dir.clone());
             return match node.filter(|node| is_elsewhere(node, &names_of_server(&folder))) {
-                Some(node) => Err(another_node(&node, from, &arguments.request.command)),
+                // Perhaps the server of this machine is a member of its cluster.
+                Some(node) => Self::member(folder.join(SOCKET_NAME), node, from, &arguments.request.command),
                 None => Ok(Self::Here(folder.join(SOCKET_NAME))),
             };
         };
@@ -69,6 +76,22 @@ impl Server {
         Ok(Self::There(url))
     }
 
+    /// A node of another machine that the server of this one has in its cluster.
+    fn member(socket: PathBuf, node: String, from: &str, command: &str) -> Result<Self, Failure> {
+        let missing = no_such_node(&node, from, command);
+        if from != NODE_OPTION {
+            return Err(missing);
+        }
+        let member = Self::Member(socket, node);
+        let ping = Request { command: "ping".into(), ..Request::default() };
+        match member.call(&ping, PING_TIMEOUT) {
+            // It is a member that does not run, or none.
+            Ok(Answer::Failed(failure)) if failure.exit == Exit::NOT_NOW => Err(failure),
+            Ok(Answer::Failed(_)) | Err(_) => Err(missing),
+            Ok(_) => Ok(member),
+        }
+    }
+
     /// Asks it, each read at most `timeout`.
     ///
     /// # Errors
@@ -76,6 +99,11 @@ impl Server {
     pub(super) fn call(&self, request: &Request, timeout: Duration) -> Result<Answer, CallError> {
         match self {
             Self::Here(socket) => call(socket, request, Some(timeout)),
+            Self::Member(socket, node) => {
+                let mut request = request.clone();
+                request.options.insert(OTHER_NODE.to_owned(), node.clone());
+                call(socket, &request, Some(timeout))
+            }
             Self::There(url) => call_url(url, request, Some(timeout)),
         }
     }
@@ -89,6 +117,7 @@ impl Server {
                 timed_out(command, timeout)
             }
             (Self::There(url), _) => elsewhere(url, error),
+            (Self::Member(..), _) => Failure::new(Exit::SOFTWARE, format!("Error:\n{error}")),
             (Self::Here(_), _) if command == "ping" => {
                 let milliseconds = timeout.as_millis();
                 let text =
@@ -190,7 +219,7 @@ fn here(socket: &Path, error: &CallError) -> Failure {
 /// which says less than a folder on the command line.
 fn node_meant(arguments: &Arguments) -> (Option<String>, &'static str) {
     if let Some(node) = arguments.request.options.get("node") {
-        return (Some(node.clone()), "--node");
+        return (Some(node.clone()), NODE_OPTION);
     }
     (node_of_environment().filter(|_| arguments.data_dir.is_none()), NODE_VARIABLE)
 }
@@ -198,23 +227,6 @@ fn node_meant(arguments: &Arguments) -> (Option<String>, &'static str) {
 /// Whether the name of a node, such as `rabbit@mq1`, has another host than this one in it, and is not what the server was told.
 fn is_elsewhere(node: &str, here: &NodeNames) -> bool {
     here.given.as_deref() != Some(node) && node.split_once('@').is_some_and(|(_, host)| !here.is_here(host))
-}
-
-/// A check of another node must not be answered by the one that is here.
-fn another_node(node: &str, from: &str, command: &str) -> Failure {
-    let problem = if command == "ping" {
-        format!("Error:\nFailed to connect and authenticate to {node}")
-    } else {
-        format!(
-            "Error: unable to perform an operation on node '{node}'. Please see diagnostics information and suggestions below."
-        )
-    };
-    let text = format!(
-        "{problem}\n\n\
-         * names with another host do not mean the server of this machine, which is '{NODE_NAME}': leave {from} out to reach it\n\
-         * is it on another machine? --url http://USER@HOST:15672 reaches it over HTTP"
-    );
-    Failure::new(Exit::UNAVAILABLE, text)
 }
 
 /// One line that says what to do.

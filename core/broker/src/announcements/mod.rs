@@ -8,6 +8,7 @@ pub(crate) mod erlang;
 pub(crate) mod events;
 pub(crate) mod lines;
 pub(crate) mod log;
+mod nodes;
 pub(crate) mod outlet;
 mod rules;
 pub(crate) mod sessions;

@@ -50,15 +50,20 @@ impl Broker {
     pub fn open_channel(&self, principal: &Principal, number: u16) -> Result<ChannelPermit, ChannelRefused> {
         let user = &principal.user;
         let node = &self.connections().channels;
-        count_within(user.channels(), user.bound(Limits::CHANNELS_MAX)).map_err(ChannelRefused::UserLimit)?;
+        let max = user.bound(Limits::CHANNELS_MAX);
+        let max_here =
+            max.map(|max| max.saturating_sub(self.services().counted_elsewhere(user.counted_channels())));
+        count_within(user.channels(), max_here)
+            .map_err(|max_here| ChannelRefused::UserLimit(max.unwrap_or(max_here)))?;
         if let Err(max) = count_within(node, self.options().channels_max) {
             user.channels().fetch_sub(1, Ordering::Relaxed);
             return Err(ChannelRefused::NodeLimit(max));
         }
-        let (announcer, counters) = (self.services().announcer.clone(), self.services().counters.clone());
-        counters.channels_created.count();
-        announcer.channel_created(principal, number);
+        let services = self.services().clone();
+        services.tell_counted([user.counted_channels()]);
+        services.counters.channels_created.count();
+        services.announcer.channel_created(principal, number);
         let (user, node, connection) = (user.clone(), node.clone(), principal.connection);
-        Ok(ChannelPermit { user, node, connection, number, announcer, counters, consumers: 0 })
+        Ok(ChannelPermit { user, services, node, connection, number, consumers: 0 })
     }
 }

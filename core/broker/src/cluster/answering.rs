@@ -16,10 +16,8 @@ use super::node::Event;
 use super::peers::Lane;
 use crate::call::Reply;
 
-/// A node that has not answered by then counts as silent.
-const TIMEOUT: Duration = Duration::from_secs(5);
 /// Questions of other nodes that are answered at once; further ones get no answer.
-const ANSWERING_MAX: usize = 8;
+const ANSWERING_MAX: usize = 16;
 /// A longer answer is none.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
@@ -31,7 +29,13 @@ fn framed(id: u64, body: &[u8]) -> Bytes {
 }
 
 impl Driver {
-    pub(super) fn inquire(&mut self, node: NodeName, question: &[u8], reply: Reply<Option<Vec<u8>>>) {
+    pub(super) fn inquire(
+        &mut self,
+        node: NodeName,
+        question: &[u8],
+        within: Duration,
+        reply: Reply<Option<Vec<u8>>>,
+    ) {
         let id = self.inquiries.next;
         self.inquiries.next += 1;
         if !self.linked.contains_key(&node)
@@ -39,7 +43,7 @@ impl Driver {
         {
             return reply.send(None);
         }
-        let until = Monotonic(self.now().0 + TIMEOUT.as_nanos() as u64);
+        let until = Monotonic(self.now().0 + within.as_nanos() as u64);
         self.inquiries
             .asked
             .insert(id, Asked { node, until, reply: Box::new(move |answer| reply.send(answer)) });

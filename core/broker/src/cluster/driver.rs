@@ -13,6 +13,7 @@ use metadata::{ClusterStep, FIRST_NODE, State};
 use multiraft::{Body, Effects, Envelope, Members, ReplicaId, Role, entry_body};
 use platform::Monotonic;
 
+use super::counted::Untold;
 use super::frames::{Arriving, Standing, Welcome};
 use super::inquiries::Inquiries;
 use super::machine::{Machine, rows};
@@ -77,6 +78,7 @@ pub(super) struct Driver {
     pub(super) refusal: Option<String>,
     pub(super) watch: Watch,
     pub(super) progress: Progress,
+    pub(super) untold: Untold,
 }
 
 impl Driver {
@@ -116,6 +118,7 @@ impl Driver {
             refusal: None,
             watch: Watch::default(),
             progress: Progress::default(),
+            untold: Untold::default(),
         };
         if let Some(member) = member::read(&*driver.foundation.disk, &driver.data_dir)? {
             check_identity(&member, driver.peers.own())?;
@@ -151,6 +154,7 @@ impl Driver {
             for event in events {
                 self.handle(event);
             }
+            self.tell_counted();
             self.tick();
             self.turn();
         }
@@ -179,8 +183,9 @@ impl Driver {
             Event::Described(name, applied) => self.described_applied(&name, applied),
             Event::Durable => {}
             Event::Step(step) => self.propose_or_forward(&step),
-            Event::Inquire(to, question, reply) => self.inquire(to, &question, reply),
+            Event::Inquire(to, question, within, reply) => self.inquire(to, &question, within, reply),
             Event::Answered(to, id, answer) => self.answer_inquiry(&to, id, &answer),
+            Event::Counted(counted) => self.untold.add(counted),
             Event::Propose(entry, told) => self.outgoing.add(entry, told, self.foundation.clock.now()),
             Event::Ask(ask, reply) => {
                 let answer = self.ask(ask);
@@ -213,12 +218,14 @@ impl Driver {
         }
         self.outgoing.send_again();
         self.tell_applied(&name);
+        self.tell_all_counted(&name);
         self.tell_queues(&name, true);
     }
 
     fn down(&mut self, name: &NodeName) {
         self.linked.remove(name);
         self.applied_without(name);
+        self.counted_without(name);
         if self.left.remove(name) {
             self.peers.forget(name);
         }
@@ -281,6 +288,7 @@ impl Driver {
                 Some(message) => self.take_answer(from, message),
             },
             frames::APPLIED => self.heard_applied(from, payload),
+            frames::COUNTED => self.heard_counts(from, payload),
             frames::STANDING => Standing::decode(payload).map(|standing| self.heard_standing(from, standing)),
             frames::JOIN => {
                 self.asked_to_join(from);

@@ -31,9 +31,13 @@ pub(crate) const INQUIRY: u8 = FIRST_KIND + 8;
 pub(crate) const INQUIRED: u8 = FIRST_KIND + 9;
 /// The sender's tables have followed all entries up to this one: its index. Since version [`APPLIED_SINCE`] of what nodes say to each other.
 pub(crate) const APPLIED: u8 = FIRST_KIND + 10;
+/// How many connections and channels the sender has of what has limits. Since version [`COUNTED_SINCE`].
+pub(crate) const COUNTED: u8 = FIRST_KIND + 11;
 
 /// The first version with [`APPLIED`].
 pub(super) const APPLIED_SINCE: u16 = 2;
+/// The first version with [`COUNTED`].
+pub(super) const COUNTED_SINCE: u16 = 3;
 
 /// Bytes of a piece: below what a frame may have.
 const PIECE_BYTES: usize = 512 << 10;

@@ -3,12 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use platform::Monotonic;
 
 use super::doors::StreamDoors;
 use super::name::NodeName;
+
+/// A node that has not answered by then counts as silent.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Answers questions of other nodes; runs on a thread that may block.
 pub type Answerer = Arc<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;

@@ -1,6 +1,6 @@
 //! Where committed steps go: the machine of a node that starts, or the broker's.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Weak;
 
 use bytes::Bytes;
@@ -11,6 +11,7 @@ use super::driver::Driver;
 use super::name::NodeName;
 use super::peers::DataId;
 use super::progress::proposers;
+use super::replica::Replica;
 use super::watch;
 use crate::broker::Inner;
 use crate::control::commits::Committed;
@@ -108,8 +109,10 @@ impl Driver {
                         let writer = inner.writer.lock();
                         (rows(&writer.state), watch::down(&writer.state))
                     };
+                    let before = self.nodes_there();
                     self.watch.down = down;
                     self.nodes_of(&rows);
+                    self.tell_of_nodes(&inner, &before);
                 }
                 self.followed(last, &proposers);
             }
@@ -118,6 +121,33 @@ impl Driver {
         if changes_nodes {
             self.note_life();
         }
+    }
+
+    /// The members, and whether each is noted as down.
+    fn nodes_there(&self) -> BTreeMap<NodeName, bool> {
+        let of = |(number, node): (&u16, &(NodeName, DataId, u32, u64))| {
+            (node.0.clone(), self.watch.down.contains(number))
+        };
+        self.nodes.iter().map(of).collect()
+    }
+
+    /// The leader publishes events of what has become of nodes.
+    fn tell_of_nodes(&self, inner: &Inner, before: &BTreeMap<NodeName, bool>) {
+        if !self.replica.as_ref().is_some_and(Replica::leads) {
+            return;
+        }
+        let after = self.nodes_there();
+        let tell = |key, name: &NodeName| inner.services.announcer.node_told(key, name.as_str());
+        for (name, is_down) in &after {
+            match before.get(name) {
+                None => tell("node.added", name),
+                Some(was_down) if was_down != is_down => {
+                    tell(if *is_down { "node.down" } else { "node.up" }, name);
+                }
+                Some(_) => {}
+            }
+        }
+        before.keys().filter(|name| !after.contains_key(name)).for_each(|name| tell("node.deleted", name));
     }
 
     /// The life that this process was given, once.

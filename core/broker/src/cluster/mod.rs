@@ -5,6 +5,7 @@
 mod answering;
 mod applied;
 mod awaited;
+mod counted;
 mod doors;
 mod driver;
 mod elsewhere;
@@ -23,11 +24,13 @@ pub mod peers;
 mod progress;
 mod replica;
 pub(crate) mod replicas;
+mod telling;
 #[cfg(test)]
 mod tests;
 mod view;
 mod watch;
 
+pub(crate) use counted::{Counted, CountedKind};
 pub use doors::{StreamDoor, StreamDoors};
 pub(crate) use far::Surroundings;
 pub use inquiries::Answerer;

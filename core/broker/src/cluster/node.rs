@@ -13,10 +13,11 @@ use metadata::{Entry, State};
 use parking_lot::{Condvar, Mutex};
 use stdx::ConnectionId;
 
+use super::counted::{Counted, Elsewhere};
 use super::doors::{self, StreamDoors};
 use super::driver::Driver;
 use super::far::Fars;
-use super::inquiries::{Answerer, Answering};
+use super::inquiries::{self, Answerer, Answering};
 use super::name::NodeName;
 use super::peers::{DownReason, Epoch, Lane, PeerEvents, PeerIdentity, SharedPeers, VersionRange, Vitals};
 use crate::alarms::Raised;
@@ -80,8 +81,10 @@ pub(super) enum Event {
     Ask(Ask, Reply<Result<(), String>>),
     TakeState(Reply<State>),
     Attach(Weak<Inner>),
-    Inquire(NodeName, Vec<u8>, Reply<Option<Vec<u8>>>),
+    Inquire(NodeName, Vec<u8>, Duration, Reply<Option<Vec<u8>>>),
     Answered(NodeName, u64, Bytes),
+    /// The number of clients of something with a limit has changed.
+    Counted(Counted),
 }
 
 #[derive(Default)]
@@ -105,6 +108,7 @@ pub(super) struct Shared {
     /// Queues of other nodes.
     pub(super) fars: Fars,
     pub(super) answering: Answering,
+    pub(super) elsewhere: Elsewhere,
     inbox: Mutex<Inbox>,
     come: Condvar,
     standing: Mutex<Standing>,
@@ -186,6 +190,7 @@ impl Cluster {
             timeout: options.change_timeout,
             fars: Fars::default(),
             answering: Answering::default(),
+            elsewhere: Elsewhere::default(),
             inbox: Mutex::default(),
             come: Condvar::new(),
             standing: Mutex::default(),
@@ -310,13 +315,24 @@ impl Cluster {
     /// Asks another node, whose answerer understands the bytes. `None`: it is down, busy, or has not answered within five seconds.
     #[must_use]
     pub fn inquire(&self, name: NodeName, question: Vec<u8>) -> Call<Option<Vec<u8>>> {
+        self.inquire_within(name, question, inquiries::TIMEOUT)
+    }
+
+    /// The same with another time to answer in.
+    #[must_use]
+    pub fn inquire_within(
+        &self,
+        name: NodeName,
+        question: Vec<u8>,
+        within: Duration,
+    ) -> Call<Option<Vec<u8>>> {
         let (reply, call) = Call::pair();
         let refused = {
             let mut inbox = self.0.shared.inbox.lock();
             if inbox.is_stopped {
                 Some(reply)
             } else {
-                inbox.events.push(Event::Inquire(name, question, reply));
+                inbox.events.push(Event::Inquire(name, question, within, reply));
                 self.0.shared.come.notify_one();
                 None
             }
@@ -436,6 +452,14 @@ impl Surroundings for Cluster {
 
     fn step(&self, step: metadata::ClusterStep) {
         self.0.shared.add(Event::Step(step));
+    }
+
+    fn counted(&self, counted: Counted) {
+        self.0.shared.add(Event::Counted(counted));
+    }
+
+    fn counted_elsewhere(&self, counted: &Counted) -> u64 {
+        self.0.shared.elsewhere.count(counted)
     }
 
     fn when_caught_up(&self, then: Box<dyn FnOnce() + Send>) {

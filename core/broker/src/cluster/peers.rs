@@ -42,7 +42,8 @@ pub struct VersionRange {
 
 impl VersionRange {
     /// Versions that this build speaks and reads. 2: nodes report what they have applied, and pass direct replies on.
-    pub const OWN: VersionRange = VersionRange { min: 1, max: 2 };
+    /// 3: they tell how many clients they have of what has limits.
+    pub const OWN: VersionRange = VersionRange { min: 1, max: 3 };
 
     /// The version that two nodes use: the newest that both know. `None`: they have none in common.
     #[must_use]

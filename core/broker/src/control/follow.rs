@@ -338,6 +338,7 @@ impl Inner {
     fn refresh_vhost(&self, state: &State, name: &[u8]) {
         if let (Some(vhost), Some(record)) = (self.vhost_of(name), state.vhost(name)) {
             vhost.refresh(record);
+            self.services.tell_counted([vhost.counted()]);
         }
     }
 
@@ -350,6 +351,7 @@ impl Inner {
         };
         user.set_tags(record.tags.clone());
         user.set_limits(record.limits.clone());
+        self.services.tell_counted([user.counted(), user.counted_channels()]);
         let grants = record.permissions.iter().map(|(vhost, permissions)| {
             (text(vhost).into(), Grants::new(&permissions.configure, &permissions.write, &permissions.read))
         });

@@ -62,11 +62,6 @@ pub struct FoundQueue {
     pub counts: Call<Result<QueueCounts, Refused>>,
 }
 
-/// Whatever is not `client-local` balances, as with RabbitMQ: `balanced`, `least-leaders`, `min-masters`, `random`.
-fn placement_named(word: &[u8]) -> Placement {
-    if word == b"client-local" { Placement::ClientLocal } else { Placement::Balanced }
-}
-
 /// The arguments with another type.
 fn with_type(arguments: &Arguments, queue_type: QueueType) -> Arguments {
     let mut typed = TableBuf::default();
@@ -218,13 +213,10 @@ impl Broker {
         if self.cluster().is_none() || queue_type == QueueType::Stream {
             return Placement::ClientLocal;
         }
-        let of_argument = ["x-queue-leader-locator", "x-queue-master-locator"].into_iter().find_map(|name| {
-            let Some(Value::LongStr(word)) = declare.arguments.get(name) else { return None };
-            Some(placement_named(word))
-        });
+        let of_argument = Placement::of_arguments(declare.arguments);
         let of_policy = || {
             let policies = principal.vhost.policies().of_queue(name, queue_type);
-            policies.text("queue-leader-locator").map(|word| placement_named(word.as_bytes()))
+            policies.text("queue-leader-locator").map(|word| Placement::named(word.as_bytes()))
         };
         of_argument.or_else(of_policy).unwrap_or(self.options().placement)
     }

@@ -2,8 +2,8 @@
 
 use metadata::{
     AddUser, AddVhost, Batch, Command, Condition, Credentials, DeleteUser, DeleteVhost, Entry, Hashing,
-    Limits, Name, SetPermissions, SetUserLimits, SetVhostLimits, SetVhostMetadata, State, VhostMetadata,
-    VhostRoom,
+    Limits, Name, Placement, SetPermissions, SetUserLimits, SetVhostLimits, SetVhostMetadata, State,
+    VhostMetadata, VhostRoom,
 };
 
 use crate::actor::actor;
@@ -166,6 +166,15 @@ impl Broker {
 
     /// As [`Broker::apply`], with what came of it.
     pub fn apply_telling(&self, command: Command) -> Result<Changed, Refused> {
-        self.commit(Entry::new(&actor(), command))
+        let is_import = matches!(command, Command::ImportBatch(_));
+        let mut entry = Entry::new(&actor(), command);
+        if is_import && self.cluster().is_some() {
+            let otherwise = match self.options().placement {
+                Placement::Balanced => Placement::ArgumentsOrBalanced,
+                _ => Placement::ArgumentsOrLocal,
+            };
+            entry = entry.only_if(Condition::HomeOfQueue(otherwise));
+        }
+        self.commit(entry)
     }
 }

@@ -7,10 +7,10 @@ use stdx::QueueId;
 
 use super::exchanges::{auto_delete, auto_delete_sources};
 use crate::changes::{Applied, Change, Outcome};
-use crate::command::{DeclareQueue, DeleteExclusiveQueues, DeleteQueue};
+use crate::command::{DeclareQueue, DeleteExclusiveQueues, DeleteQueue, QueueType};
 use crate::equivalence::check_queue;
 use crate::facts::Fact;
-use crate::records::{Placement, QueueRecord};
+use crate::records::QueueRecord;
 use crate::refusal::Refusal;
 use crate::state::State;
 use crate::vhost::Vhost;
@@ -49,7 +49,9 @@ impl State {
     fn home_of_new(&self, declare: &DeclareQueue, id: QueueId) -> u16 {
         let own = self.declaring;
         let Some(nodes) = &self.nodes else { return own };
-        if self.placement == Placement::ClientLocal || declare.exclusive_owner.is_some() {
+        // A stream, too: its protocol sends clients to the node that has it.
+        let is_bound = declare.exclusive_owner.is_some() || declare.queue_type == QueueType::Stream;
+        if is_bound || !self.placement.balances(declare.arguments.as_table()) {
             return own;
         }
         let mut counts: BTreeMap<u16, usize> =

@@ -1,14 +1,17 @@
 //! Answers of several nodes together: listings of objects that each node has for itself, and the description of a node. A node is asked by its link.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use broker::cluster::NodeName;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::table;
+use crate::ctl::application;
 use crate::ctl::commands::Outcome;
-use crate::ctl::protocol::{Answer, Request};
+use crate::ctl::protocol::{Answer, Exit, Failure, Request};
 use crate::http;
 use crate::http::App;
 use crate::resources::node::cluster::members;
@@ -25,6 +28,13 @@ const LISTINGS: [&str; 7] = [
     "list_stream_publishers",
 ];
 
+/// Commands and profiles for other nodes that run at once; they may take minutes.
+const LONG_MAX: usize = 4;
+/// The longest that one of them takes: a profile has at most ten minutes.
+const LONG: Duration = Duration::from_secs(660);
+/// The option of a request for a node that is none of this machine: its name.
+pub const OTHER_NODE: &str = "other-node";
+
 /// The question of one node to another.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Question {
@@ -36,7 +46,35 @@ pub(crate) enum Question {
     Http(http::AskedOfNode),
     /// The parts of the memory of that node.
     Memory,
+    /// What is in queues of that node.
+    Contents(http::AskedContents),
+    /// A command for that node.
+    Command(Request),
+    /// A profile of that node.
+    Profile(http::AskedProfile),
 }
+
+/// Questions that may take long, as long as they are answered.
+struct Long;
+
+impl Long {
+    fn begin() -> Option<Long> {
+        LONG_RUNNING
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+                (count < LONG_MAX).then_some(count + 1)
+            })
+            .ok()?;
+        Some(Long)
+    }
+}
+
+impl Drop for Long {
+    fn drop(&mut self) {
+        LONG_RUNNING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+static LONG_RUNNING: AtomicUsize = AtomicUsize::new(0);
 
 /// From now on the node answers questions of others, with the rates that the application has counted.
 pub fn answer_other_nodes(app: &App) {
@@ -55,6 +93,15 @@ fn answer(app: &App, question: &[u8]) -> Vec<u8> {
         Ok(Question::Node) => serde_json::to_vec(&http::facts_of_node(broker, node)),
         Ok(Question::Http(asked)) => serde_json::to_vec(&http::answer_node(app, asked)),
         Ok(Question::Memory) => serde_json::to_vec(&http::memory_of_node(broker)),
+        Ok(Question::Contents(asked)) => serde_json::to_vec(&http::contents_of_queues(app, &asked)),
+        Ok(Question::Command(request)) => match Long::begin() {
+            Some(_long) if !stays_here(&request) => serde_json::to_vec(&table::run(broker, node, &request)),
+            _ => return Vec::new(),
+        },
+        Ok(Question::Profile(asked)) => match Long::begin() {
+            Some(_long) => serde_json::to_vec(&http::profile_of_node(app, &asked)),
+            None => return Vec::new(),
+        },
         _ => return Vec::new(),
     };
     said.unwrap_or_default()
@@ -69,6 +116,80 @@ pub(crate) fn ask_others(node: &Node, question: &Question) -> Vec<(String, Vec<u
         .filter_map(|it| Some((cluster.inquire(NodeName::new(&it.name).ok()?, bytes.clone()), it.name)))
         .collect();
     asked.into_iter().filter_map(|(call, name)| Some((name, call.wait()?))).collect()
+}
+
+/// Answers of some other nodes, each to a question of its own. Only on a thread that may block.
+pub(crate) fn ask_each<'a>(
+    node: &Node,
+    questions: impl Iterator<Item = (&'a str, Question)>,
+) -> Vec<(String, Vec<u8>)> {
+    let Some(cluster) = node.peers.as_ref().and_then(|it| it.cluster.as_ref()) else { return Vec::new() };
+    let asked: Vec<_> = questions
+        .filter_map(|(name, question)| {
+            let bytes = serde_json::to_vec(&question).ok()?;
+            Some((cluster.inquire(NodeName::new(name).ok()?, bytes), name.to_owned()))
+        })
+        .collect();
+    asked.into_iter().filter_map(|(call, name)| Some((name, call.wait()?))).collect()
+}
+
+/// Whether a command is for the control socket of its own node only: it ends the process, or the broker in it.
+fn stays_here(request: &Request) -> bool {
+    table::ends_the_server(request) || application::order_of(request).is_some()
+}
+
+/// Has the node do a command that its option `--node` names; `None` when that is this one.
+pub(crate) fn run_there(node: &Node, request: &Request) -> Option<Answer> {
+    let is_elsewhere = request.has(OTHER_NODE);
+    let name = request.options.get(OTHER_NODE).or_else(|| request.options.get("node"))?;
+    let others = members(node);
+    let Some(other) = others.iter().find(|it| it.name == *name && it.name.as_str() != NODE_NAME) else {
+        return is_elsewhere.then(|| Answer::Failed(no_such_node(name, "--node", &request.command)));
+    };
+    if stays_here(request) {
+        let text = format!("Error:\n{} has to be run on the machine of node {name}", request.command);
+        return Some(Answer::Failed(Failure::new(Exit::UNAVAILABLE, text)));
+    }
+    let mut asked = request.clone();
+    asked.options.retain(|option, _| option != OTHER_NODE && option != "node");
+    let answer = if other.is_running { ask_long(node, name, &Question::Command(asked)) } else { None };
+    let silent = || Answer::Failed(no_answer(name, other.is_running));
+    Some(answer.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_else(silent))
+}
+
+/// Why nothing came of a command for another node.
+fn no_answer(name: &str, is_running: bool) -> Failure {
+    let why = if is_running {
+        "does not answer, or has too much to do"
+    } else {
+        "does not run, or is not reachable"
+    };
+    Failure::new(Exit::NOT_NOW, format!("Error: unable to perform an operation on node '{name}': it {why}"))
+}
+
+/// The refusal of a command for a node that is neither on this machine nor in the cluster of the one that is. `from` gave the name.
+#[must_use]
+pub fn no_such_node(name: &str, from: &str, command: &str) -> Failure {
+    let problem = if command == "ping" {
+        format!("Error:\nFailed to connect and authenticate to {name}")
+    } else {
+        format!(
+            "Error: unable to perform an operation on node '{name}'. Please see diagnostics information and suggestions below."
+        )
+    };
+    let text = format!(
+        "{problem}\n\n\
+         * the server of this machine, which is '{NODE_NAME}', is not that node and has no such node in its cluster: leave {from} out to reach it\n\
+         * is it on another machine? --url http://USER@HOST:15672 reaches it over HTTP"
+    );
+    Failure::new(Exit::UNAVAILABLE, text)
+}
+
+/// The answer of one other node to a question that may take long.
+pub(crate) fn ask_long(node: &Node, name: &str, question: &Question) -> Option<Vec<u8>> {
+    let cluster = node.peers.as_ref()?.cluster.as_ref()?;
+    let question = serde_json::to_vec(question).ok()?;
+    cluster.inquire_within(NodeName::new(name).ok()?, question, LONG).wait()
 }
 
 /// Pages of the other nodes that run, by name.

@@ -11,6 +11,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
 use crate::ctl::application::{self, Application};
+use crate::ctl::everywhere;
 use crate::ctl::protocol::{
     Answer, DEFINITIONS_BYTES_MAX, DOCUMENT_BYTES_MIN, DocumentFollows, Exit, Failure, LINE_BYTES_MAX,
     Received, Request,
@@ -110,6 +111,12 @@ async fn serve_one(mut stream: UnixStream, application: &Application) -> io::Res
 
 /// Orders go to the server, all other commands to the broker that runs.
 async fn reply_to(request: Request, application: &Application) -> Answer {
+    if let Some((_, node)) = application.running()
+        && application::order_of(&request).is_some()
+        && let Some(refused) = everywhere::run_there(&node, &request)
+    {
+        return refused;
+    }
     if let Some(order) = application::order_of(&request) {
         let done = match order {
             Ok(order) => application.order(order).await,

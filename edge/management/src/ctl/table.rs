@@ -33,6 +33,9 @@ static BY_NAME: LazyLock<HashMap<&'static str, Run>> =
 
 /// Runs one command, listings on all nodes; never on a thread that runs connections.
 pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Answer {
+    if let Some(answer) = everywhere::run_there(node, request) {
+        return answer;
+    }
     let outcome = everywhere::with_others(node, request, outcome(broker, node, request));
     outcome.unwrap_or_else(|failure| Answer::Failed(hints::hinted(broker, request, failure)))
 }

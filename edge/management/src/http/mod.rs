@@ -76,4 +76,6 @@ pub use bounds::CALLS_MAX;
 pub(crate) use elsewhere::{Asked as AskedOfNode, answer as answer_node};
 pub use listener::{CONNECTIONS_MAX, HttpListener};
 pub(crate) use nodes::{facts_of as facts_of_node, parts_of as memory_of_node};
+pub(crate) use profile::{Asked as AskedProfile, answer as profile_of_node};
+pub(crate) use queues::{AskedContents, contents_of_queues};
 pub use router::router;

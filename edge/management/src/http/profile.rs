@@ -1,15 +1,23 @@
 //! Warren's own: profiles of the running broker, for the web page and for `go tool pprof`, Parca and Pyroscope. Administrators
-//! only. Refuses to know how profiles are taken.
+//! only. `node` names another node of the cluster, which is asked for its profile. Refuses to know how profiles are taken.
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use broker::Broker;
 use profiles::{Continuous, HeapWatch, Page, ProfileError, SVG, page, set_continuous, watch_heap};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
+use super::app::App;
 use super::auth::Access;
 use super::call::{Call, flag};
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::route::{Lane, Method, Route, route};
+use crate::ctl::everywhere::{Question, ask_long};
+use crate::resources::node::NODE_NAME;
+use crate::resources::node::cluster::members;
 
 /// Options that the page of a route knows. These pages pass over options that scrapers of pprof send to every program: they do not change
 /// the answer.
@@ -72,24 +80,119 @@ pub(crate) const ROUTES: &[Route] = &[
     ),
 ];
 
-fn get(call: &Call) -> Answer {
-    let path = call.route.replace("{number}", call.part_if("number").unwrap_or_default());
-    call.check_query(options(call.route))?;
-    let query: BTreeMap<String, String> = call.query.iter().cloned().collect();
-    let Page { content_type, body } =
-        page(call.broker(), &path, &query).ok_or_else(Problem::missing)?.map_err(refused)?;
-    Ok(if content_type == SVG { Reply::Picture(body) } else { Reply::Bytes(content_type, body) })
+/// What a page gives: its type and what stands on it, or what to tell whoever has asked.
+type Given = Result<(String, Vec<u8>), Told>;
+
+/// A refusal, and whether the question is at fault.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Told {
+    is_at_fault: bool,
+    text: String,
 }
 
-fn refused(error: ProfileError) -> Problem {
-    match error {
-        ProfileError::Asked(text) => Problem::bad(text),
-        other => Problem::unavailable(other.to_string()),
+/// A request for a profile that another node has got.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    path: String,
+    query: BTreeMap<String, String>,
+    /// What is to be switched; `None` for a page.
+    switches: Option<Switches>,
+}
+
+/// Whether a history is kept, and whether allocations are watched; `None` stays as it is.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Switches {
+    continuous: Option<bool>,
+    heap: Option<bool>,
+}
+
+/// An answer on its way between nodes: the body is in base64.
+#[derive(Serialize, Deserialize)]
+struct Said(Result<(String, String), Told>);
+
+fn get(call: &Call) -> Answer {
+    let path = call.route.replace("{number}", call.part_if("number").unwrap_or_default());
+    check_query(call)?;
+    let mut query: BTreeMap<String, String> = call.query.iter().cloned().collect();
+    let there = query.remove(NODE).filter(|name| name != NODE_NAME.as_str());
+    let asked = Asked { path, query, switches: None };
+    let given = match there {
+        Some(name) => given_there(call, &name, asked)?,
+        None => given_here(call.broker(), &asked).ok_or_else(Problem::missing)?,
+    };
+    let (content_type, body) = given.map_err(refused)?;
+    Ok(match CONTENT_TYPES.into_iter().find(|known| *known == content_type) {
+        Some(SVG) => Reply::Picture(body),
+        known => Reply::Bytes(known.unwrap_or("application/octet-stream"), body),
+    })
+}
+
+/// Types of pages that a node may give.
+const CONTENT_TYPES: [&str; 4] =
+    [SVG, "application/json", "application/octet-stream", "text/plain; charset=utf-8"];
+
+/// The option with the name of a node.
+const NODE: &str = "node";
+
+fn check_query(call: &Call) -> Result<(), Problem> {
+    let known: Vec<&str> = options(call.route).iter().copied().chain([NODE]).collect();
+    call.check_query(&known)
+}
+
+/// What this node gives; `None`: there is no such page.
+fn given_here(broker: &Broker, asked: &Asked) -> Option<Given> {
+    if let Some(switches) = asked.switches {
+        return Some(
+            switch_here(broker, switches)
+                .map(|()| (String::new(), Vec::new()))
+                .map_err(|error| Told::of(&error)),
+        );
+    }
+    let page = page(broker, &asked.path, &asked.query)?;
+    Some(
+        page.map(|Page { content_type, body }| (content_type.to_owned(), body))
+            .map_err(|error| Told::of(&error)),
+    )
+}
+
+/// What another node gives.
+fn given_there(call: &Call, name: &str, asked: Asked) -> Result<Given, Problem> {
+    let others = members(call.node());
+    let other = others.iter().find(|it| it.name == name);
+    let other = other.ok_or_else(|| Problem::bad(format!("the cluster has no node {name}")))?;
+    let question = Question::Profile(asked);
+    let bytes = other.is_running.then(|| ask_long(call.node(), name, &question)).flatten();
+    let silent = || Problem::unavailable(format!("node {name} does not answer, or has too much to do"));
+    let said: Option<Option<Said>> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let given = said.ok_or_else(silent)?.ok_or_else(Problem::missing)?.0;
+    Ok(match given {
+        Ok((content_type, body)) => {
+            Ok((content_type, base64::engine::general_purpose::STANDARD.decode(body).map_err(|_| silent())?))
+        }
+        Err(told) => Err(told),
+    })
+}
+
+/// Answers another node with what this one gives.
+pub(crate) fn answer(app: &App, asked: &Asked) -> Value {
+    let encoded = |(content_type, body): (String, Vec<u8>)| {
+        (content_type, base64::engine::general_purpose::STANDARD.encode(body))
+    };
+    json!(given_here(&app.0.broker, asked).map(|given| Said(given.map(encoded))))
+}
+
+impl Told {
+    fn of(error: &ProfileError) -> Told {
+        Told { is_at_fault: matches!(error, ProfileError::Asked(_)), text: error.to_string() }
     }
 }
 
+fn refused(told: Told) -> Problem {
+    if told.is_at_fault { Problem::bad(told.text) } else { Problem::unavailable(told.text) }
+}
+
 fn switch(call: &Call) -> Answer {
-    call.check_query(options(call.route))?;
+    check_query(call)?;
     let wanted = call.object()?;
     // A mistake must not look as if it had been done.
     if call.body.trim_ascii() == b"null" {
@@ -99,13 +202,26 @@ fn switch(call: &Call) -> Answer {
         return Err(Problem::bad(format!("unknown key {key}: there are continuous and heap")));
     }
     let given = |name: &str| wanted.contains_key(name).then(|| flag(&wanted, name)).transpose();
-    let (continuous, heap) = (given("continuous")?, given("heap")?);
+    let switches = Switches { continuous: given("continuous")?, heap: given("heap")? };
+    let there = call.query.iter().find(|(name, _)| name == NODE).map(|(_, node)| node.clone());
+    match there.filter(|name| name != NODE_NAME.as_str()) {
+        Some(name) => {
+            let asked =
+                Asked { path: call.route.to_owned(), query: BTreeMap::new(), switches: Some(switches) };
+            given_there(call, &name, asked)?.map_err(refused)?;
+        }
+        None => switch_here(call.broker(), switches).map_err(|error| refused(Told::of(&error)))?,
+    }
+    Ok(Reply::NoContent)
+}
+
+fn switch_here(broker: &Broker, Switches { continuous, heap }: Switches) -> Result<(), ProfileError> {
     if let Some(on) = continuous {
         let to = if on { Continuous::On } else { Continuous::Off };
-        set_continuous(call.broker(), to).map_err(refused)?;
+        set_continuous(broker, to)?;
     }
     if let Some(on) = heap {
         watch_heap(if on { HeapWatch::On } else { HeapWatch::Off });
     }
-    Ok(Reply::NoContent)
+    Ok(())
 }

@@ -1,11 +1,15 @@
 //! Queues: listed, shown, declared, purged, deleted; messages taken from them.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use broker::{Kind, Queue, QueueDeclare, QueueGlance, QueueStats, QueueTotals};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use stdx::QueueId;
 
+use super::app::App;
 use super::auth::Access;
 use super::bindings;
 use super::call::{Call, flag, nested, text as words_of};
@@ -16,6 +20,7 @@ use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
 use super::route::{Method, Route, route};
 use super::shapes::{add_idle_since, connection, connection_details, consumer_object, lossy, object};
+use crate::ctl::everywhere::{Question, ask_each};
 use crate::resources::consumers::ConsumerRow;
 use crate::resources::members;
 use crate::resources::queues::{QueueRow, state};
@@ -85,7 +90,7 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 /// How much of a queue is shown.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Details {
     /// The fields that lists show.
     Some,
@@ -190,17 +195,84 @@ fn render(
     ranges: Ranges,
 ) -> Vec<Value> {
     let asks = wanted.beyond(KNOWN) && details != (Details::None { totals: false });
-    let rows = match details {
-        _ if !asks => queues.iter().map(QueueRow::unasked).collect(),
-        Details::All => QueueRow::asked(queues),
-        Details::Some | Details::None { .. } => QueueRow::glanced(queues),
-    };
-    let each = rows.iter().map(|row| {
-        let mut json = known(app, row, details);
-        if asks {
-            add_contents(app, &mut json, row, details, wanted, ranges);
-        }
+    let mut told = if asks { contents_elsewhere(app, queues, details, ranges) } else { HashMap::new() };
+    let here: Vec<Arc<Queue>> =
+        queues.iter().filter(|queue| !told.contains_key(&queue.id())).cloned().collect();
+    let mut rows = match details {
+        _ if !asks => here.iter().map(QueueRow::unasked).collect(),
+        Details::All => QueueRow::asked(&here),
+        Details::Some | Details::None { .. } => QueueRow::glanced(&here),
+    }
+    .into_iter();
+    let each = queues.iter().map(|queue| {
+        let Some(contents) = told.remove(&queue.id()) else {
+            let row = rows.next().unwrap_or_else(|| QueueRow::unasked(queue));
+            let mut json = known(app, &row, details);
+            if asks {
+                add_contents(app, &mut json, &row, details, wanted, ranges);
+            }
+            return Value::Object(json);
+        };
+        let mut json = known(app, &QueueRow::unasked(queue), details);
+        json.extend(contents);
         Value::Object(json)
+    });
+    each.collect()
+}
+
+/// Queues of another node, which is asked for what is in them.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct AskedContents {
+    /// Vhost and name of each.
+    queues: Vec<(String, Vec<u8>)>,
+    details: Details,
+    ranges: Ranges,
+}
+
+/// What the nodes that have queues, or lead them, say of their contents. A node that does not answer says nothing.
+fn contents_elsewhere(
+    app: &super::app::Inner,
+    queues: &[Arc<Queue>],
+    details: Details,
+    ranges: Ranges,
+) -> HashMap<QueueId, Map<String, Value>> {
+    let mut by_node: BTreeMap<String, Vec<&Arc<Queue>>> = BTreeMap::new();
+    for queue in queues {
+        if let Some((name, true)) = queue.home_elsewhere() {
+            by_node.entry(name.as_str().to_owned()).or_default().push(queue);
+        }
+    }
+    let named = |queue: &&Arc<Queue>| (queue.vhost_name().to_owned(), queue.name().to_vec());
+    let questions = by_node.iter().map(|(name, theirs)| {
+        let queues = theirs.iter().map(named).collect();
+        (name.as_str(), Question::Contents(AskedContents { queues, details, ranges }))
+    });
+    let mut told = HashMap::new();
+    for (name, bytes) in ask_each(&app.node, questions) {
+        let contents: Vec<Option<Map<String, Value>>> = serde_json::from_slice(&bytes).unwrap_or_default();
+        let theirs = by_node.get(&name).into_iter().flatten();
+        told.extend(theirs.zip(contents).filter_map(|(queue, contents)| Some((queue.id(), contents?))));
+    }
+    told
+}
+
+/// Answers another node with the contents of queues of this one; `None` for a queue that this node does not have.
+pub(crate) fn contents_of_queues(app: &App, asked: &AskedContents) -> Vec<Option<Map<String, Value>>> {
+    let found = |(vhost, name): &(String, Vec<u8>)| {
+        app.0.broker.vhost(vhost)?.queue(name).filter(|queue| !queue.is_elsewhere())
+    };
+    let queues: Vec<Option<Arc<Queue>>> = asked.queues.iter().map(found).collect();
+    let here: Vec<Arc<Queue>> = queues.iter().flatten().cloned().collect();
+    let mut rows = match asked.details {
+        Details::All => QueueRow::asked(&here),
+        Details::Some | Details::None { .. } => QueueRow::glanced(&here),
+    }
+    .into_iter();
+    let each = queues.iter().map(|queue| {
+        let row = queue.as_ref().and_then(|_| rows.next())?;
+        let mut json = Map::new();
+        add_contents(&app.0, &mut json, &row, asked.details, &Wanted::All, asked.ranges);
+        Some(json)
     });
     each.collect()
 }
@@ -325,6 +397,8 @@ fn show(call: &Call) -> Answer {
     json.insert("consumer_details".into(), consumers.map(|row| consumer_object(call, &row)).collect());
     json.insert("incoming".into(), json!([]));
     json.insert("deliveries".into(), json!([]));
+    let there = contents_elsewhere(&call.app, std::slice::from_ref(&queue), Details::All, Ranges::of(call));
+    json.extend(there.into_values().flatten());
     listing::one(call, Value::Object(json))
 }
 

@@ -7,6 +7,7 @@ use broker::{
     Broker, ChannelInfo, ConnectionId, ConnectionInfo, DeliveryTotals, Queue, QueueGlance, QueueTotals,
     TrafficTotals, Vhost,
 };
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::app::Inner;
@@ -20,7 +21,7 @@ use crate::resources::node::resident_bytes;
 type Counters = Vec<(&'static str, u64)>;
 
 /// The wishes of a request about the past.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Ranges {
     lengths: Option<Range>,
     messages: Option<Range>,

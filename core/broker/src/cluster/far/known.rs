@@ -11,6 +11,7 @@ use stdx::{QueueId, RunSet};
 
 use crate::call::Reply;
 use crate::cell::Queue;
+use crate::cluster::counted::Counted;
 use crate::cluster::far::carried::Carried;
 use crate::cluster::far::outlet::Outlet;
 use crate::cluster::name::NodeName;
@@ -64,6 +65,8 @@ pub(super) enum Question {
 /// A consumer of this node at a queue of the other one.
 pub(super) struct Abroad {
     pub(super) queue: Arc<Queue>,
+    pub(super) id: ConsumerId,
+    pub(super) channel: u16,
     pub(super) sink: Arc<dyn ConsumerSink>,
     pub(super) waiting: Mutex<Arrived>,
 }
@@ -120,6 +123,12 @@ pub(crate) trait Surroundings: Send + Sync {
 
     /// Something about nodes or members of queues is to be noted. May be lost: a node that needs it asks again.
     fn step(&self, step: metadata::ClusterStep);
+
+    /// This node has another number of clients of something with a limit.
+    fn counted(&self, counted: Counted);
+
+    /// How many of these clients the other nodes have.
+    fn counted_elsewhere(&self, counted: &Counted) -> u64;
 
     /// Does something when this node has all that the cluster had committed when it was asked.
     fn when_caught_up(&self, then: Box<dyn FnOnce() + Send>);

@@ -45,7 +45,7 @@ impl Far {
     /// A session can take more: first what waits here.
     fn resume(&self, queue: &Arc<Queue>, id: ConsumerId) {
         let abroad = self.asked.consumers.lock().get(&id).cloned();
-        let freed = abroad.map_or(0, |abroad| abroad.hand_over(id.token, 0).unwrap_or(0));
+        let freed = abroad.map_or(0, |abroad| abroad.hand_over(0).unwrap_or(0));
         self.tell_room(queue, id, freed);
     }
 
@@ -143,7 +143,7 @@ impl Far {
         }
         waiting.deliveries.extend(deliveries);
         drop(waiting);
-        if let Some(freed) = abroad.hand_over(id.token, FREED_BYTES_TOLD) {
+        if let Some(freed) = abroad.hand_over(FREED_BYTES_TOLD) {
             self.tell_room(&abroad.queue, id, freed);
         }
         Some(())
@@ -246,7 +246,8 @@ impl Question {
             Event::Stats(reply) => Question::Stats(reply),
             Event::Delete { reply, .. } => Question::Delete(reply),
             Event::Consume(spec, sink, reply) => {
-                let abroad = Abroad { queue: queue.clone(), sink, waiting: Mutex::default() };
+                let (id, channel) = (spec.id, spec.channel);
+                let abroad = Abroad { queue: queue.clone(), id, channel, sink, waiting: Mutex::default() };
                 if let Some(asked) = asked {
                     asked.consumers.lock().insert(spec.id, Arc::new(abroad));
                 }
@@ -309,7 +310,7 @@ pub(in crate::cluster) fn refuse(queue: &Arc<Queue>, event: Event) {
 
 impl Abroad {
     /// Gives the session what it can take. Returns the bytes to tell the home, if they are enough.
-    fn hand_over(&self, token: u32, enough_bytes: u64) -> Option<u64> {
+    fn hand_over(&self, enough_bytes: u64) -> Option<u64> {
         let mut waiting = self.waiting.lock();
         loop {
             let run: Vec<Delivery<'_>> = waiting
@@ -327,7 +328,10 @@ impl Abroad {
             if count == 0 {
                 break;
             }
-            let taken = self.sink.deliver(token, &run);
+            let taken = self.sink.deliver(self.id.token, &run);
+            if self.queue.place.trace.is_on() {
+                self.queue.trace_delivered(self.id, self.channel, &run[..taken]);
+            }
             drop(run);
             let freed: usize = waiting.deliveries.drain(..taken).map(|(.., carried)| carried.bytes()).sum();
             waiting.freed_bytes += freed as u64;

@@ -512,7 +512,7 @@ class Squeezed(FullDisk):
         print(f"{len(taken)} messages were consumed from a disk that others filled, after 3 kills, and their files went")
 
     def leave_more_than_the_limit(self):
-        """Of what is free, all but 16 MB above the limit is somebody else's for good: publishers go on, as the reserve makes do with less."""
+        """Of what is free, all but 16 MB above the limit is somebody else's for good: publishers go on, because the reserve counts as free."""
         publisher = Publisher(self.broker.url, APART, body_bytes=500)
         publisher.until("blocked below the limit", lambda: publisher.told == ["low on disk"])
         lacking = (66 << 20) - shutil.disk_usage(self.folder).free - self.reserve()

@@ -17,7 +17,6 @@ use reserve::Reserve;
 
 use crate::announcements::events::Announcer;
 use crate::checkpointer::notes::Checkpointer;
-use crate::foundation::RoomSizes;
 use crate::memory_shares::MemoryShares;
 use crate::refused::Refused;
 
@@ -51,7 +50,7 @@ pub struct Levels {
     pub memory_total_bytes: u64,
     /// The threshold as it was set.
     pub memory_limit: MemoryLimit,
-    /// Space free for the data directory, bytes; `None` when it could not be read.
+    /// Space free for the data directory, bytes, with the reserve on it; `None` when it could not be read.
     pub disk_free_bytes: Option<u64>,
     /// The threshold as it was set.
     pub disk_limit: DiskLimit,
@@ -77,8 +76,8 @@ pub(crate) struct Sources {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) data_dir: PathBuf,
     pub(crate) clock: Arc<dyn Clock>,
-    /// What is kept free on the disk, and for whom.
-    pub(crate) room: RoomSizes,
+    /// See [`crate::FileSizes::reserve_bytes_max`].
+    pub(crate) reserve_bytes_max: u64,
 }
 
 /// Listeners that are told when an alarm goes on or off.
@@ -172,7 +171,7 @@ impl Alarms {
             raised: AtomicU8::new(0),
             state: Mutex::new(state),
             wake: Condvar::new(),
-            reserve: Reserve::new(sources.disk.clone(), &sources.data_dir, sources.room),
+            reserve: Reserve::new(sources.disk.clone(), &sources.data_dir, sources.reserve_bytes_max),
             sources,
             connections,
             announcer,
@@ -188,7 +187,7 @@ impl Alarms {
         let memory = Arc::new(platform::SimMemory::new(0));
         let disk = Arc::new(platform::SimDisk::new());
         let clock = Arc::new(platform::SimClock::new(0));
-        let sources = Sources { memory, disk, data_dir: "/".into(), clock, room: RoomSizes::default() };
+        let sources = Sources { memory, disk, data_dir: "/".into(), clock, reserve_bytes_max: 64 << 20 };
         let limits = (MemoryLimit::Bytes(0), DiskLimit::Bytes(0));
         let told: (Arc<dyn Woken>, _) = (Arc::new(Nobody), Announcer::silent());
         Arc::new(Alarms::new(limits, sources, told, Checkpointer::default()))
@@ -341,12 +340,14 @@ impl Alarms {
         self.sources.disk.free_bytes(&self.sources.data_dir)
     }
 
-    /// Space that is free for the data directory, with the reserve as it should be; `None` when it cannot be read.
+    /// Space that is free for the data directory, with the reserve, after that was made as it should be; `None` when it cannot be read.
     fn look_at_disk(&self, limit_bytes: u64) -> Option<u64> {
         let free_bytes = self.free_disk_bytes().ok()?;
-        let has_changed =
-            self.reserve.follow(free_bytes, limit_bytes, || self.raised().has(Raised::LOG_WAITS));
-        if has_changed { self.free_disk_bytes().ok() } else { Some(free_bytes) }
+        let raised = self.raised();
+        self.reserve.follow(free_bytes, limit_bytes, raised.has(Raised::DISK_FULL), || {
+            self.raised().has(Raised::LOG_WAITS)
+        });
+        Some(self.free_disk_bytes().ok()?.saturating_add(self.reserve.bytes()))
     }
 
     /// Measures and lets the alarms follow.
@@ -354,7 +355,7 @@ impl Alarms {
         let memory = &self.sources.memory;
         let total = memory.total_bytes().unwrap_or(0);
         let free = self.look_at_disk(self.levels().disk_limit.bytes(total));
-        let free_bytes_min = self.reserve.free_bytes_min().max(self.sources.room.room_bytes_min);
+        let enough_bytes = self.reserve.enough_bytes();
         let limit = self.levels().memory_limit.bytes(total);
         let mut used = memory.used_bytes().ok();
         if used.is_some_and(|used| used > limit) {
@@ -371,18 +372,16 @@ impl Alarms {
             state.levels.memory_used_bytes = used;
             state.levels.memory_total_bytes = total;
             state.levels.disk_free_bytes = free;
-            let enough = state.levels.disk_limit_bytes().max(free_bytes_min);
-            let has_room = free.is_some_and(|free| free >= enough) && self.reserve.is_back();
+            let enough = state.levels.disk_limit_bytes().max(enough_bytes);
+            let has_room = free.is_some_and(|free| free >= enough);
             if state.logs_waiting == 0 && has_room && self.sources.clock.now() >= state.found_full_until {
                 (state.is_full, state.is_full_from_before) = (false, false);
-                self.reserve.full_no_more();
             }
         });
     }
 
     /// A write that can wait found no room: the disk alarm goes on at once, for [`FOUND_FULL`], until there is as much as after any full disk.
     pub(crate) fn disk_full(&self) {
-        self.reserve.found_full();
         let until = self.sources.clock.now().plus(FOUND_FULL);
         self.change(|state| {
             Self::became_full(state);

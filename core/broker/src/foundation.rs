@@ -58,38 +58,8 @@ pub struct FileSizes {
     pub log_prefill_bytes: u64,
     /// Of bodies that several queues hold together.
     pub bodies: SharedBodySizes,
-    /// What is kept free on a disk that is short of room.
-    pub room: RoomSizes,
-}
-
-/// Sizes of the reserve on the disk (see `docs/data-folder.md`, "A full disk"). They belong together: a test on a small
-/// disk has all of them smaller, see [`RoomSizes::part`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RoomSizes {
-    /// The reserve is made when less than this is free above the threshold of the disk alarm, bytes, and given back when twice as much is. Default 1 GiB.
-    pub near_bytes: u64,
-    /// As large as the reserve becomes, bytes: what publishers have sent before they are stopped, and what consumers settle then. Default 64 MiB.
+    /// The reserve on a disk that is short of room has at most so many bytes (see `docs/data-folder.md`, "A full disk"). Default 64 MiB.
     pub reserve_bytes_max: u64,
-    /// On a small disk it is so large, bytes, or as large as leaves [`Self::beside_bytes`] free: a quarter of 20 MB was too little, nothing was left for
-    /// letters. Default 8 MiB.
-    pub reserve_bytes_small: u64,
-    /// What files have that hold nothing, bytes, about. Default 2 MiB.
-    pub unused_bytes: u64,
-    /// After a write found the disk full, at least so many bytes must be free before the alarm goes off, whatever the threshold; as many are left
-    /// for what consumers settle, at least. Default 4 MiB.
-    pub room_bytes_min: u64,
-    /// Not more than this need be free before publishers go on after the disk was full, bytes, half of it in reserve. Default 32 MiB.
-    pub go_on_bytes_max: u64,
-    /// A start that finds fewer bytes free than these goes without the reserve. Default 16 MiB.
-    pub start_bytes: u64,
-    /// So many bytes of the reserve are not given up: the next start begins files before it can make room. Default 1 MiB.
-    pub kept_bytes: u64,
-    /// The parts in which it is given up have as many bytes, at least. Default 1 MiB.
-    pub given_bytes_min: u64,
-    /// So many bytes may wait to be written to the log however small the reserve is, and as many to segments. Default 1 MiB.
-    pub waiting_bytes_min: u64,
-    /// Files of the log may have so many bytes however small it is. Default 1 MiB.
-    pub log_file_bytes_min: u64,
 }
 
 /// Which bodies are stored once for several queues, and how many of them are kept in memory for whom.
@@ -101,50 +71,6 @@ pub struct SharedBodySizes {
     pub recent_bytes_max: usize,
     /// Bytes of bodies that are in memory only; beyond that the oldest are written. Default 64 MiB.
     pub unwritten_bytes_max: usize,
-}
-
-impl Default for RoomSizes {
-    fn default() -> Self {
-        RoomSizes {
-            near_bytes: 1 << 30,
-            reserve_bytes_max: 64 << 20,
-            reserve_bytes_small: 8 << 20,
-            unused_bytes: 2 << 20,
-            room_bytes_min: 4 << 20,
-            go_on_bytes_max: 32 << 20,
-            start_bytes: 16 << 20,
-            kept_bytes: 1 << 20,
-            given_bytes_min: 1 << 20,
-            waiting_bytes_min: 1 << 20,
-            log_file_bytes_min: 1 << 20,
-        }
-    }
-}
-
-impl RoomSizes {
-    /// All sizes divided by the same number.
-    #[must_use]
-    pub fn part(self, of: u64) -> RoomSizes {
-        RoomSizes {
-            near_bytes: self.near_bytes / of,
-            reserve_bytes_max: self.reserve_bytes_max / of,
-            reserve_bytes_small: self.reserve_bytes_small / of,
-            unused_bytes: self.unused_bytes / of,
-            room_bytes_min: self.room_bytes_min / of,
-            go_on_bytes_max: self.go_on_bytes_max / of,
-            start_bytes: self.start_bytes / of,
-            kept_bytes: self.kept_bytes / of,
-            given_bytes_min: self.given_bytes_min / of,
-            waiting_bytes_min: self.waiting_bytes_min / of,
-            log_file_bytes_min: self.log_file_bytes_min / of,
-        }
-    }
-
-    /// What must be free for publishers to go on, and what files have that hold nothing, bytes.
-    #[must_use]
-    pub fn beside_bytes(&self) -> u64 {
-        self.room_bytes_min + self.unused_bytes
-    }
 }
 
 impl Default for SharedBodySizes {
@@ -164,7 +90,7 @@ impl Default for FileSizes {
             snapshot_every_bytes: SNAPSHOT_EVERY_BYTES,
             log_prefill_bytes: LogOptions::default().prefill_bytes,
             bodies: SharedBodySizes::default(),
-            room: RoomSizes::default(),
+            reserve_bytes_max: 64 << 20,
         }
     }
 }
@@ -195,18 +121,5 @@ impl Foundation {
             sizes: FileSizes::default(),
             commits: Commits::AtOnce,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_part_of_all_sizes_of_room_is_that_part_of_each() {
-        let usual = RoomSizes::default();
-        assert_eq!(usual.part(1), usual);
-        assert_eq!(usual.part(2).part(8), usual.part(16));
-        assert_eq!(usual.part(16).beside_bytes(), 384 << 10);
     }
 }

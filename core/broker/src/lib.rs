@@ -86,7 +86,7 @@ pub use data::confirms::{ConfirmRange, ConfirmSink};
 pub use data::consume::{ConsumeRequest, ConsumerSink, SessionHold};
 pub use data::publish::{Incoming, PublishChannel, Publisher, Routed};
 pub use driven::{Driven, Driver, Engine, Remains, Unseen};
-pub use foundation::{Commits, FileSizes, Foundation, RoomSizes, SharedBodySizes};
+pub use foundation::{Commits, FileSizes, Foundation, SharedBodySizes};
 pub use logins::{LOGIN_SOURCES_MAX, LoginOutcome, LoginProtocol, LoginRecording, LoginSource, LoginTotals};
 pub use memory_use::MemoryUse;
 pub use metadata::Placement;

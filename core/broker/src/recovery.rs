@@ -206,7 +206,7 @@ fn alarms(
         disk: foundation.disk.clone(),
         data_dir: data_dir.to_owned(),
         clock: foundation.clock.clone(),
-        room: foundation.sizes.room,
+        reserve_bytes_max: foundation.sizes.reserve_bytes_max,
     };
     let limits = (options.memory_limit, options.disk_limit);
     let told: (Arc<dyn Woken>, _) = (connections.clone(), announcer.clone());

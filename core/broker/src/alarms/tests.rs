@@ -25,7 +25,7 @@ fn world() -> World {
         disk: Arc::new(disk.clone()),
         data_dir: DIR.into(),
         clock: clock.clone(),
-        room: RoomSizes::default(),
+        reserve_bytes_max: 64 << 20,
     };
     let limits = (MemoryLimit::Fraction(0.6), DiskLimit::Bytes(50_000_000));
     let alarms =
@@ -124,16 +124,16 @@ fn a_full_disk_raises_at_once_and_clears_only_when_there_is_room_and_nobody_wait
     assert_eq!(world.alarms.raised(), Raised::DISK.with(Raised::DISK_FULL));
     world.alarms.log_waits();
     assert!(world.alarms.raised().has(Raised::LOG_WAITS));
+    world.disk.set_space_bytes(Some(50_000_000));
     assert_eq!(world.look(), "low on disk");
-    assert_eq!(free_bytes(), 12_500_000, "the log has not written yet");
+    assert_eq!(free_bytes(), 37_500_000, "the log has not written yet");
     assert!(world.alarms.check_durable().is_err());
     world.alarms.log_goes_on();
     assert!(world.alarms.check_durable().is_err());
-    // Half of the reserve, and seven eighths of it in reserve.
-    world.disk.set_space_bytes(Some(33_000_000));
+    world.disk.set_space_bytes(Some(37_499_999));
     assert_eq!(world.look(), "low on disk");
-    world.disk.set_space_bytes(Some(35_000_000));
-    assert_eq!(world.look(), "");
+    world.disk.set_space_bytes(Some(37_500_000));
+    assert_eq!((world.look(), free_bytes()), ("", 12_500_000));
     world.alarms.disk_full();
     assert_eq!(world.alarms.raised(), Raised::DISK.with(Raised::DISK_FULL));
     world.clock.advance(FOUND_FULL);
@@ -149,13 +149,24 @@ fn what_could_wait_and_found_no_room_keeps_the_alarm_on_until_there_is_some() {
     assert_eq!(world.look(), "", "3 MB are free");
     world.alarms.disk_full();
     for _ in 0..5 {
-        assert_eq!(world.look(), "low on disk", "half of what was in reserve is not free");
+        assert_eq!(world.look(), "low on disk", "half of what is in reserve is not free");
     }
-    assert!(world.alarms.reserve.given_bytes_max() > 0, "nothing of it is given up");
+    assert_eq!(world.alarms.reserve.bytes(), 25_000_000, "nothing of it is given up");
     world.disk.set_space_bytes(Some(38_000_000));
     assert_eq!(world.look(), "low on disk", "a disk that takes no more files has room, too");
     world.clock.advance(FOUND_FULL);
     assert_eq!(world.look(), "");
+}
+
+#[test]
+fn the_reserve_counts_as_free() {
+    let world = world();
+    world.look();
+    for (space, reason) in [(50_000_000, ""), (49_999_999, "low on disk")] {
+        world.disk.set_space_bytes(Some(space));
+        assert_eq!((world.look(), world.alarms.levels().disk_free_bytes), (reason, Some(space)));
+    }
+    assert_eq!(world.disk.free_bytes(Path::new(DIR)).unwrap(), 24_999_999);
 }
 
 #[test]
@@ -200,7 +211,7 @@ fn a_life_that_begins_on_a_full_disk_knows_it() {
         disk: Arc::new(world.disk.clone()),
         data_dir: DIR.into(),
         clock: world.clock.clone(),
-        room: RoomSizes::default(),
+        reserve_bytes_max: 64 << 20,
     };
     let limits = (MemoryLimit::Fraction(0.6), DiskLimit::Bytes(0));
     let next = Alarms::new(limits, sources, (Arc::new(Nobody), Announcer::silent()), Checkpointer::default());
@@ -208,11 +219,11 @@ fn a_life_that_begins_on_a_full_disk_knows_it() {
     assert_eq!(next.raised(), Raised::DISK.with(Raised::DISK_FULL));
     assert!(next.check_durable().is_ok(), "what is declared with the start is");
     next.look();
-    assert!(next.raised().has(Raised::DISK_FULL), "10 MB beside the reserve are too few");
+    assert!(next.raised().has(Raised::DISK_FULL), "half of the reserve is to be free beside it");
     next.disk_full();
     assert!(next.check_durable().is_err());
     world.clock.advance(FOUND_FULL);
-    world.disk.set_space_bytes(Some(34_375_000));
+    world.disk.set_space_bytes(Some(37_500_000));
     next.look();
     assert_eq!(next.raised(), Raised::default());
 }
@@ -227,7 +238,7 @@ fn what_cannot_be_measured_raises_nothing() {
         disk: Arc::new(world.disk.clone()),
         data_dir: DIR.into(),
         clock: Arc::new(SimClock::new(0)),
-        room: RoomSizes::default(),
+        reserve_bytes_max: 64 << 20,
     };
     let limits = (MemoryLimit::Fraction(0.6), DiskLimit::Bytes(1));
     let alarms =

@@ -17,8 +17,8 @@ const PATIENCE_MS: u64 = 15 * 60 * 1000;
 /// The same while the disk alarm is on, when messages that die wait for room: then somebody makes some.
 const ALARM_PATIENCE_LOOKS: u64 = 300;
 
-/// So long publishers may wait when nothing is left: a reserve that is kept from them for five minutes, or one, may be cut then.
-const ALARM_PATIENCE_MS: u64 = 10 * 60 * 1000;
+/// So long publishers may wait when nothing is left: the files of the log go meanwhile.
+const ALARM_PATIENCE_MS: u64 = 2 * 60 * 1000;
 
 impl Full {
     pub(super) fn finish(&mut self, mut life: Life) -> Result<(), String> {

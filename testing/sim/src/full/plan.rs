@@ -1,7 +1,7 @@
 //! Plan of one history of a full disk: the size of the disk, the queues, the messages and the consumers.
 //! Knows nothing of what happens to them.
 
-use broker::{FileSizes, RoomSizes, SharedBodySizes};
+use broker::{FileSizes, SharedBodySizes};
 use platform::SeededRandom;
 
 use crate::kinds::Kind;
@@ -21,6 +21,9 @@ const MESSAGES_MAX: u64 = 20_000;
 
 /// Bytes that one read of a connection brings, were all sizes as usual.
 const READ_BYTES: u64 = 256 << 10;
+
+/// A message is at most this part of the largest reserve: 1 / this.
+const MESSAGE_PART: u64 = 512;
 
 /// Bytes of an empty message in a log and in letters, about.
 const OVERHEAD_BYTES: u64 = 100;
@@ -96,7 +99,7 @@ impl Plan {
         let limit_bytes = if random.chance(1, 2) { 0 } else { random.below(usual_bytes / 2) / scale };
         let disk_bytes = usual_bytes / scale + limit_bytes + FIXED_BYTES;
         let fits = disk_bytes / MESSAGES_MAX;
-        let largest = (RoomSizes::default().part(scale).waiting_bytes_min / 8).max(64);
+        let largest = (FileSizes::default().reserve_bytes_max / scale / MESSAGE_PART).max(64);
         let least_body =
             one_of(&[0, 0, 100, 400, 1500, 5000]).max(fits.saturating_sub(OVERHEAD_BYTES)).min(largest);
         let body_bytes =
@@ -167,7 +170,7 @@ impl Plan {
                 recent_bytes_max: part(usual.bodies.recent_bytes_max),
                 unwritten_bytes_max: part(usual.bodies.unwritten_bytes_max),
             },
-            room: usual.room.part(scale),
+            reserve_bytes_max: usual.reserve_bytes_max / scale,
         }
     }
 }

@@ -5,19 +5,18 @@ pub(crate) mod load;
 mod log_waiters;
 pub(crate) mod motion;
 mod parts;
+mod roster;
 mod segment_answers;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use commitlog::{LentBytes, Log, Position, SegmentIo};
 use log_waiters::LogWaiters;
-use parking_lot::{Mutex, RwLock};
 use platform::{Caching, Clock, Random};
 use queues::{BlockBytes, BlockPlace, BlockToken, BodyBytes, Gone, HeldBody, Holes, RecordKind};
 use stdx::{ConnectionId, QueueId};
@@ -28,14 +27,15 @@ use crate::background::{Background, Job};
 use crate::bodies;
 use crate::bodies::Bodies;
 use crate::call::{Call, Reply};
+use crate::cell::Queue;
 use crate::cell::configs::Configs;
-use crate::cell::{Event, Queue};
 use crate::checkpointer::notes::Checkpointer;
 use crate::cluster::{Counted, Surroundings};
 use crate::control::deleted::DeletedQueue;
 use crate::data::batch::BatchConfirms;
 use crate::data::confirms::{ConfirmRange, ConfirmSink};
 use crate::data::reply::ReplyConsumer;
+use crate::foundation::FileSizes;
 use crate::log_places::LogPlaces;
 use crate::memory_shares::MemoryShares;
 use crate::refused::Refused;
@@ -43,6 +43,7 @@ use crate::seen_files::SeenFiles;
 use crate::segment_room::SegmentTotals;
 use crate::services::load::Load;
 use crate::services::motion::Motion;
+use crate::services::roster::Roster;
 use crate::stages::Stages;
 use crate::stats::NodeCounters;
 use crate::streams::Streams;
@@ -77,6 +78,20 @@ pub(crate) trait ControlPlane: Send + Sync {
     fn requester(&self, vhost: &str, address: &[u8]) -> Option<Arc<ReplyConsumer>>;
 }
 
+/// Queues that could deliver and do not.
+pub(crate) struct Stalls {
+    /// See [`crate::BrokerOptions::stall_ms`].
+    pub(crate) after_ms: u64,
+    /// How many were reported.
+    pub(crate) count: AtomicU64,
+}
+
+impl Stalls {
+    fn after(after_ms: u64) -> Stalls {
+        Stalls { after_ms, count: AtomicU64::new(0) }
+    }
+}
+
 /// Shared by all cells of a broker.
 pub(crate) struct Services {
     pub(crate) log: Log,
@@ -93,33 +108,22 @@ pub(crate) struct Services {
     pub(crate) random: Arc<dyn Random>,
     pub(crate) background: Background,
     pub(crate) waiting: Arc<LogWaiters>,
-    pub(crate) by_id: QueuesById,
-    pub(crate) unregistered: Mutex<Vec<Arc<Queue>>>,
-    /// Deleted queues whose deletion is not durable, and perhaps never will be: a start may find them, and must find their records and the
-    /// bodies that they share.
-    pub(crate) departing: Mutex<HashMap<QueueId, Arc<Queue>>>,
+    /// Queues that exist, and those that are being deleted.
+    pub(crate) queues: Roster<Queue>,
     pub(crate) checkpointer: Checkpointer,
     pub(crate) log_places: LogPlaces,
-    /// Bytes of blocks on their way to or from segments above which publishers wait.
-    pub(crate) segment_waiting_bytes_max: u64,
-    /// See [`crate::FileSizes::segment_free_bytes_max`].
-    pub(crate) segment_free_bytes_max: u64,
-    /// See [`crate::FileSizes::node_free_bytes_max`].
-    pub(crate) node_free_bytes_max: u64,
+    /// Bounds of files and of bytes on their way to them.
+    pub(crate) sizes: FileSizes,
     pub(crate) segment_totals: Arc<SegmentTotals>,
     pub(crate) alarms: Arc<Alarms>,
     pub(crate) seen_files: SeenFiles,
-    /// There is or was a queue that drops duplicates.
-    pub(crate) has_unique_queues: AtomicBool,
     pub(crate) control: OnceLock<Weak<dyn ControlPlane>>,
     /// Listeners that are told that runtime parameters have changed.
     pub(crate) parameter_watch: OnceLock<Box<dyn Fn() + Send + Sync>>,
     pub(crate) announcer: Arc<Announcer>,
     pub(crate) counters: Arc<NodeCounters>,
-    /// See [`crate::BrokerOptions::stall_ms`].
-    pub(crate) stall_ms: u64,
-    /// Queues reported because nothing was delivered though it could have been.
-    pub(crate) stalls: AtomicU64,
+    /// Queues that could deliver and do not.
+    pub(crate) stalls: Stalls,
     pub(crate) configs: Configs,
     /// Where the time of messages goes.
     pub(crate) stages: Arc<Stages>,
@@ -247,7 +251,7 @@ impl Services {
         let bytes_max = self.waiting_bytes_max();
         self.log.over_bound()
             || self.log.pending_bytes() > bytes_max
-            || self.segments.queued_bytes() > self.segment_waiting_bytes_max.min(bytes_max)
+            || self.segments.queued_bytes() > self.sizes.waiting_bytes_max.min(bytes_max)
     }
 
     /// So much may wait for the log, and as much for segments, bytes, where disk or memory are small.
@@ -268,9 +272,7 @@ impl Services {
     pub(crate) fn abandon(&self) {
         self.waiting.abandon();
         self.background.abandon();
-        let unregistered = std::mem::take(&mut *self.unregistered.lock());
-        let departing = std::mem::take(&mut *self.departing.lock());
-        drop((unregistered, departing));
+        self.queues.forget_deleted();
         self.all_queues().iter().for_each(|queue| queue.abandon());
         // Events in the inboxes may have asked for more while they were dropped.
         self.waiting.abandon();
@@ -282,7 +284,7 @@ impl Services {
     pub(crate) fn waiting_bytes(&self) -> u64 {
         let is_near_full = self.alarms.waiting_bytes_max() < u64::MAX;
         // In this order: messages that are taken meanwhile count twice rather than not at all.
-        let inboxes = if is_near_full { self.by_id.sum(|queue| queue.waiting_bytes()) } else { 0 };
+        let inboxes = if is_near_full { self.queues.sum(|queue| queue.waiting_bytes()) } else { 0 };
         inboxes + self.log.pending_bytes() + self.segments.queued_bytes()
     }
 
@@ -315,7 +317,7 @@ impl Services {
         let most = self.log.pending_bytes().max(self.segments.queued_bytes());
         // A log that has failed never stores anything.
         let light_bytes_max =
-            LIGHT_BYTES_MAX.min(self.segment_waiting_bytes_max / 4).min(self.waiting_bytes_max());
+            LIGHT_BYTES_MAX.min(self.sizes.waiting_bytes_max / 4).min(self.waiting_bytes_max());
         if self.log.failure().is_some() {
             return Load::Light;
         }
@@ -340,7 +342,7 @@ impl Services {
 
     /// Adds a queue for answers of the disk.
     pub(crate) fn register(&self, queue: &Arc<Queue>) {
-        self.by_id.add(queue);
+        self.queues.add(queue.id, queue);
         queue.note_held_at_start();
         queue.note_logged_at_start();
         queue.count_segment_room_at_start();
@@ -349,29 +351,26 @@ impl Services {
     /// Forgets a deleted queue. Its data on disk go with [`Services::take_unregistered`], when its deletion is durable:
     /// a crash before that brings the queue back.
     pub(crate) fn unregister(&self, queue: &Arc<Queue>) {
-        // In this order: a thread that looks for queues first there and then here finds it.
-        self.departing.lock().insert(queue.id, queue.clone());
-        self.by_id.remove(queue.id);
-        self.unregistered.lock().push(queue.clone());
+        self.queues.depart(queue.id, queue);
         self.memory_shares().leave(queue.id);
     }
 
     /// Queues forgotten since the last call.
     pub(crate) fn take_unregistered(&self) -> Vec<Arc<Queue>> {
-        std::mem::take(&mut *self.unregistered.lock())
+        self.queues.take_unregistered()
     }
 
     /// The deletion of a queue is durable: its data on disk go.
     pub(crate) fn departed(&self, queue: Arc<Queue>) {
         queue.forget_log();
-        self.departing.lock().remove(&queue.id);
+        self.queues.departed(queue.id);
         self.log_places.forget(queue.id);
         self.background.submit(Job::DeleteSegments(queue));
     }
 
     /// Deleted queues whose deletion is not durable yet.
     pub(crate) fn departing(&self) -> Vec<Arc<Queue>> {
-        self.departing.lock().values().cloned().collect()
+        self.queues.departing()
     }
 
     pub(crate) fn write_block(&self, queue: &Arc<Queue>, token: BlockToken, bytes: BlockBytes) {
@@ -440,12 +439,12 @@ impl Services {
 
     /// All queues that exist, in the order of their ids, so that work on them is the same every time.
     pub(crate) fn all_queues(&self) -> Vec<Arc<Queue>> {
-        self.by_id.all()
+        self.queues.all()
     }
 
     /// A queue by its id, also when it was deleted just now and that is not durable yet.
     pub(crate) fn queue_by_id(&self, queue: QueueId) -> Option<Arc<Queue>> {
-        self.by_id.get(queue).or_else(|| self.departing.lock().get(&queue).cloned())
+        self.queues.find(queue)
     }
 
     /// A cell has agreed to its deletion: the metadata follow, then the answer.
@@ -512,45 +511,6 @@ impl ConfirmSink for UnneededSegment {
     fn confirmed(&self, range: ConfirmRange) {
         if range.rejected.is_empty() {
             self.background.submit(Job::DeleteSegment(self.queue, self.segment));
-        }
-    }
-}
-
-/// Queues by id: where answers of the disk find them.
-#[derive(Clone, Default)]
-pub(crate) struct QueuesById(Arc<RwLock<HashMap<QueueId, Weak<Queue>, foldhash::fast::RandomState>>>);
-
-impl QueuesById {
-    /// A queue that can be found from now on, as long as somebody else holds it.
-    pub(super) fn add(&self, queue: &Arc<Queue>) {
-        self.0.write().insert(queue.id, Arc::downgrade(queue));
-    }
-
-    pub(super) fn remove(&self, queue: QueueId) {
-        self.0.write().remove(&queue);
-    }
-
-    /// One of them.
-    pub(super) fn get(&self, queue: QueueId) -> Option<Arc<Queue>> {
-        self.0.read().get(&queue).and_then(Weak::upgrade)
-    }
-
-    /// All that exist, in the order of their ids.
-    pub(super) fn all(&self) -> Vec<Arc<Queue>> {
-        let mut all: Vec<_> = self.0.read().values().filter_map(Weak::upgrade).collect();
-        all.sort_unstable_by_key(|queue| queue.id);
-        all
-    }
-
-    /// A figure of all that exist.
-    pub(super) fn sum(&self, of: impl Fn(&Queue) -> u64) -> u64 {
-        let all: Vec<_> = self.0.read().values().filter_map(Weak::upgrade).collect();
-        all.iter().map(|queue| of(queue)).sum()
-    }
-
-    pub(crate) fn submit(&self, stream: u64, event: Event) {
-        if let Some(queue) = self.get(QueueId(stream)) {
-            queue.submit(event);
         }
     }
 }

@@ -44,6 +44,6 @@ impl Broker {
     /// How often a queue did not deliver for [`crate::BrokerOptions::stall_ms`] though messages were ready and a consumer
     /// could take them, since start.
     pub fn delivery_stalls(&self) -> u64 {
-        self.services().stalls.load(Ordering::Relaxed)
+        self.services().stalls.count.load(Ordering::Relaxed)
     }
 }

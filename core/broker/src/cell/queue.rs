@@ -256,7 +256,7 @@ impl Queue {
         let state_bytes =
             AtomicU32::new(machine.as_ref().and_then(Machine::store).map_or(0, Store::state_bytes));
         if terms.config.deduplicates {
-            place.services.has_unique_queues.store(true, Ordering::Relaxed);
+            place.services.queues.has_unique.store(true, Ordering::Relaxed);
         }
         Arc::new(Queue {
             id: record.id,

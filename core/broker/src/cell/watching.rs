@@ -14,7 +14,7 @@ use crate::cell::{CellState, Queue};
 impl Queue {
     /// Looks, after a turn, whether it delivers what it should.
     pub(super) fn watch(self: &Arc<Self>, state: &mut CellState, now_ms: u64) {
-        let stall_ms = self.services().stall_ms;
+        let stall_ms = self.services().stalls.after_ms;
         match state.watch.turn(state.machine.wanted_deliveries(), now_ms, stall_ms) {
             Look::Nothing => {}
             Look::Closer => self.look_closer(state, now_ms),
@@ -37,10 +37,10 @@ impl Queue {
             return;
         }
         state.watch.is_told = true;
-        self.services().stalls.fetch_add(1, Ordering::Relaxed);
+        self.services().stalls.count.fetch_add(1, Ordering::Relaxed);
         let (queue, vhost) = (String::from_utf8_lossy(self.name()), self.vhost_name());
         tracing::warn!(
-            %queue, vhost, ready = view.stats.ready, consumers = able, head = ?view.head, milliseconds = self.services().stall_ms,
+            %queue, vhost, ready = view.stats.ready, consumers = able, head = ?view.head, milliseconds = self.services().stalls.after_ms,
             "messages wait, consumers could take them, and nothing was delivered; `warren ctl explain_delivery` shows what the queue waits for"
         );
         let stall = Stall {

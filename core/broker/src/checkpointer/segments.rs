@@ -74,7 +74,7 @@ impl Checkpointer {
 
     fn worth_compacting(&self, services: &Services) -> Vec<Arc<Queue>> {
         let is_short = self.0.0.lock().disk_is_short;
-        let free_bytes_max = if is_short { 0 } else { services.segment_free_bytes_max };
+        let free_bytes_max = if is_short { 0 } else { services.sizes.segment_free_bytes_max };
         let mut place = Place::new(services, is_short);
         let (mut queues, mut unfitting, mut bytes) = (Vec::new(), Vec::new(), 0);
         while queues.len() < COMPACTED_MAX && bytes < COMPACTED_BYTES_MAX {
@@ -103,7 +103,7 @@ impl Checkpointer {
     /// Queues that have less free than is worth the work, but all of them together have too much: those of which the largest part is free.
     fn compacted_for_node(&self, services: &Services) -> Vec<Arc<Queue>> {
         let totals = &services.segment_totals;
-        let bound = totals.live_bytes().max(services.node_free_bytes_max);
+        let bound = totals.live_bytes().max(services.sizes.node_free_bytes_max);
         let (mut queues, mut bytes) = (Vec::new(), 0);
         while queues.len() < COMPACTED_MAX
             && bytes < COMPACTED_BYTES_MAX

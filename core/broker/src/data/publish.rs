@@ -616,7 +616,7 @@ impl Publisher {
     /// may get a message like the one that it was just rid of.
     #[inline]
     pub fn acks_come_first(&self) -> bool {
-        self.broker.services().has_unique_queues.load(Ordering::Relaxed)
+        self.broker.services().queues.has_unique.load(Ordering::Relaxed)
     }
 
     /// Hands everything gathered to the queues. Call after each read, before any other broker call of this

@@ -1,13 +1,13 @@
 //! Parts of the services, and how they begin: the objects that answer for the log and the segments are connected to them here.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 
 use commitlog::{Log, SegmentIo, Segments};
 use metadata::FIRST_NODE;
-use parking_lot::Mutex;
 
-use super::{LogWaiters, QueuesById, Services};
+use super::roster::{QueuesById, Roster};
+use super::{LogWaiters, Services, Stalls};
 use crate::BrokerOptions;
 use crate::alarms::Alarms;
 use crate::announcements::events::Announcer;
@@ -91,25 +91,19 @@ impl Parts {
             log_places: LogPlaces::default(),
             alarms,
             seen_files,
-            has_unique_queues: AtomicBool::new(false),
             waiting,
-            by_id,
-            unregistered: Mutex::default(),
-            departing: Mutex::default(),
+            queues: Roster::of(by_id),
             control: OnceLock::new(),
             parameter_watch: OnceLock::new(),
             announcer,
             counters: Arc::default(),
-            stall_ms: options.stall_ms,
-            stalls: AtomicU64::new(0),
+            stalls: Stalls::after(options.stall_ms),
             configs: Configs::default(),
             stages,
             motion,
             own_node: cluster.as_ref().and_then(Cluster::own).map_or(FIRST_NODE, |(number, _)| number),
             cluster: cluster.map(|cluster| Arc::new(cluster) as Arc<dyn Surroundings>),
-            segment_waiting_bytes_max: foundation.sizes.waiting_bytes_max,
-            segment_free_bytes_max: foundation.sizes.segment_free_bytes_max,
-            node_free_bytes_max: foundation.sizes.node_free_bytes_max,
+            sizes: foundation.sizes,
             segment_totals: Arc::default(),
         });
         let node: Weak<dyn BodyNode> = Arc::downgrade(&(services.clone() as Arc<dyn BodyNode>));

@@ -3,20 +3,29 @@
 use std::sync::Arc;
 
 use queues::{BlockPlace, BlockToken};
+use stdx::QueueId;
 
 use super::LogWaiters;
 use crate::alarms::Alarms;
 use crate::bodies;
 use crate::bodies::Bodies;
-use crate::cell::Event;
-use crate::services::QueuesById;
+use crate::cell::{Event, Queue};
+use crate::services::roster::QueuesById;
 
 /// Answers of the segment threads, passed to the cells.
 pub(crate) struct SegmentAnswers {
-    pub(crate) queues: QueuesById,
+    pub(crate) queues: QueuesById<Queue>,
     pub(crate) bodies: Arc<Bodies>,
     pub(crate) waiting: Arc<LogWaiters>,
     pub(crate) alarms: Arc<Alarms>,
+}
+
+impl SegmentAnswers {
+    fn submit(&self, stream: u64, event: Event) {
+        if let Some(queue) = self.queues.get(QueueId(stream)) {
+            queue.submit(event);
+        }
+    }
 }
 
 impl commitlog::SegmentListener for SegmentAnswers {
@@ -43,7 +52,7 @@ impl commitlog::SegmentListener for SegmentAnswers {
         if stream == bodies::STREAM {
             self.bodies.was_written(token, location);
         } else {
-            self.queues.submit(stream, Event::BlockWritten(BlockToken(token), place));
+            self.submit(stream, Event::BlockWritten(BlockToken(token), place));
         }
         self.waiting.wake_pressed();
     }
@@ -59,10 +68,10 @@ impl commitlog::SegmentListener for SegmentAnswers {
         if stream == bodies::STREAM {
             let bytes = bytes.map(|bytes| self.bodies.hold(bytes));
             for reader in self.bodies.was_read(token, bytes.as_ref()) {
-                self.queues.submit(reader.0, Event::BodyRead(token, bytes.clone()));
+                self.submit(reader.0, Event::BodyRead(token, bytes.clone()));
             }
         } else {
-            self.queues.submit(stream, Event::BlockRead(BlockToken(token), bytes));
+            self.submit(stream, Event::BlockRead(BlockToken(token), bytes));
         }
         self.waiting.wake_pressed();
     }
@@ -71,7 +80,7 @@ impl commitlog::SegmentListener for SegmentAnswers {
         if token == bodies::STREAM {
             self.bodies.was_synced(result.is_ok());
         } else {
-            self.queues.submit(token, Event::BlocksSynced(result.is_ok()));
+            self.submit(token, Event::BlocksSynced(result.is_ok()));
         }
         for (stream, error) in result.err().into_iter().flatten() {
             tracing::error!(%error, queue = stream, "segments cannot be synced; the log is kept");

@@ -250,6 +250,17 @@ class FullDisk:
             except OSError:
                 pass
 
+    def settle(self):
+        """Waits until the broker makes no more room: files of messages that were consumed go some time later."""
+        end, last = time.monotonic() + DEADLINE_S, -1
+        while time.monotonic() < end:
+            free = shutil.disk_usage(self.folder).free
+            if free == last:
+                return
+            last = free
+            time.sleep(QUIET_S)
+        raise Violation("what is free on the disk changes though nobody publishes")
+
     def empty(self):
         os.remove(os.path.join(self.folder, "ballast"))
 
@@ -275,6 +286,7 @@ class FullDisk:
             raise Violation(f"{publisher.sent} were sent, {len(taken)} came, or not in order")
         self.say("unblocked, and all is confirmed and consumed")
 
+        self.settle()
         self.fill()
         publisher.until("blocked by ballast", lambda: publisher.is_told("low on disk"))
         self.works_while_full()

@@ -252,6 +252,27 @@ def test_permissions(broker):
     assert old.subscribe("others/#", 1) == [0x80]
 
 
+def test_topic_permissions_may_name_the_client_and_are_looked_at_again(broker):
+    broker.ctl("add_user", "device", "pw")
+    broker.ctl("set_permissions", "device", ".*", ".*", ".*")
+    grant = lambda of: broker.ctl("set_topic_permissions", "device", "amq.topic", "^{client_id}[.]{username}$", f"^{of}[.]")
+    grant("{client_id}")
+    device = lambda name: broker.client(name, V5, clean=False, expiry_s=60, login=("device", "pw"))
+    client = device("d.1")
+    assert client.subscribe([("d.1/#", SubscribeOptions(1)), ("dx1/#", SubscribeOptions(1))]) == [1, 0x87]
+    assert client.publish("d.1/device", b"own", 1) == 0
+    assert client.next().payload == b"own"
+    client.disconnect()
+    grant("other")
+    again = device("d.1")
+    assert again.session_present
+    broker.client("device sender").publish("d.1/x", b"for it", 1)
+    again.nothing()
+    again.paho.publish("d.2/device", b"no", 1)
+    assert again.event("disconnect")[1].value == 0x87
+    broker.ctl("delete_user", "device")
+
+
 def test_listings(broker):
     client = broker.client("listed", V5)
     client.subscribe("li/sted", 1)

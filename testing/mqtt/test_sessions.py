@@ -1,9 +1,11 @@
 """Sessions: who is let in, what outlives a connection, who takes over, what is said when it is lost."""
 
+import socket
 import time
 
 import pytest
-from clients import V5, V31, V311, properties, until
+from clients import DEADLINE_S, V5, V31, V311, properties, until
+from paho.mqtt.subscribeoptions import SubscribeOptions
 
 VERSIONS = [V31, V311, V5]
 
@@ -12,6 +14,80 @@ VERSIONS = [V31, V311, V5]
 def test_wrong_passwords_are_refused(broker, version):
     client = broker.client("w", version, login=("guest", "wrong"))
     assert client.refused and client.reason.getName() in ("Bad user name or password", "Not authorized")
+
+
+def test_a_session_stays_in_its_groups(fresh):
+    def member(**given):
+        return fresh.client("stays", V5, clean=False, expiry_s=60, **given)
+
+    first = member()
+    first.subscribe([("$share/g/staff/+", SubscribeOptions(2)), ("$share/h/staff/a", SubscribeOptions(0)), ("$share/g/left", SubscribeOptions(1))])
+    assert first.unsubscribe("$share/g/left") == [0]
+    first.disconnect()
+    sender = fresh.client("staff sender", V5)
+    sender.publish("staff/a", b"1", 2)
+    fresh.kill()
+    fresh.start()
+    again = member()
+    assert again.session_present
+    got = sorted((message.payload, message.qos) for message in (again.next(), again.next()))
+    assert got == [(b"1", 0), (b"1", 2)]
+    fresh.client("staff sender", V5).publish("left", b"2", 1)
+    again.nothing()
+    again.disconnect()
+    fresh.client("stays", V5, clean=True).disconnect()
+    later = fresh.client("stays", V5)
+    assert not later.session_present
+    fresh.client("staff sender", V5).publish("staff/a", b"3", 1)
+    later.nothing()
+
+
+@pytest.mark.parametrize("hears", [True, False])
+def test_a_publish_of_qos_2_is_taken_once_by_a_session_without_subscriptions(broker, hears):
+    """The publisher sends it again after its connection was lost, before or after PUBREC."""
+    reader = broker.client("once reader")
+    reader.subscribe("on/ce", 2)
+    name = f"once {hears}"
+    field = lambda text: len(text).to_bytes(2, "big") + text.encode()
+
+    def publisher(present):
+        client = socket.create_connection(("127.0.0.1", broker.port), timeout=DEADLINE_S)
+        body = field("MQTT") + bytes([4, 0xC0, 0, 0]) + field(name) + field("guest") + field("guest")
+        client.sendall(bytes([0x10, len(body)]) + body)
+        assert client.recv(4) == bytes([0x20, 2, present, 0])
+        return client
+
+    publish = lambda client, flags: client.sendall(bytes([flags, 10]) + field("on/ce") + b"\0\7x")
+    first = publisher(0)
+    publish(first, 0x34)
+    if hears:
+        assert first.recv(4) == bytes([0x50, 2, 0, 7])
+    first.close()
+    again = publisher(1)
+    publish(again, 0x3C)
+    assert again.recv(4) == bytes([0x50, 2, 0, 7])
+    again.sendall(bytes([0x62, 2, 0, 7]))
+    assert again.recv(4) == bytes([0x70, 2, 0, 7])
+    assert reader.next().payload == b"x"
+    reader.nothing()
+    again.close()
+
+
+def test_a_refusal_is_said_in_the_version_of_the_client(broker):
+    """CONNECT of version 5 with a flag that is reserved: the answer has properties."""
+    with socket.create_connection(("127.0.0.1", broker.port), timeout=DEADLINE_S) as client:
+        body = b"\0\4MQTT\5\1\0\0\0\0\1x"
+        client.sendall(bytes([0x10, len(body)]) + body)
+        kind, length, flags, code = client.recv(4)
+        assert (kind, flags, code) == (0x20, 0, 0x81) and length > 2
+
+
+def test_a_full_vhost_is_named(broker):
+    broker.ctl("set_vhost_limits", '{"max-connections": 0}')
+    refused = broker.client("too many", V5)
+    broker.ctl("clear_vhost_limits")
+    assert refused.refused and refused.reason.value == 0x97
+    assert "access to vhost '/' refused for user 'guest': connection limit (0) is reached" in str(refused.given)
 
 
 def test_b165_anonymous_clients_are_the_anonymous_user(broker):

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use metadata::Limits;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use stdx::ConnectionId;
 
 use crate::cell::Queue;
@@ -44,25 +44,87 @@ impl Grants {
 /// A user's topic permissions on one exchange.
 #[derive(Clone, Debug)]
 pub(crate) struct TopicGrants {
-    write: Pattern,
-    read: Pattern,
+    write: TopicPattern,
+    read: TopicPattern,
 }
 
 impl TopicGrants {
-    /// From two expressions with `{username}` and `{vhost}`, of this user in this vhost.
+    /// From two expressions with `{username}`, `{vhost}` and `{client_id}`, of this user in this vhost.
     pub(crate) fn new([write, read]: [&str; 2], username: &str, vhost: &str) -> TopicGrants {
-        let variables = [("{username}", username), ("{vhost}", vhost)];
-        let pattern = |text: &str| Pattern::of_permission(&expanded(text, variables));
+        let pattern = |text: &str| TopicPattern::new(text, username, vhost);
         TopicGrants { write: pattern(write), read: pattern(read) }
     }
 
-    fn of(&self, permission: Permission) -> &Pattern {
+    fn of(&self, permission: Permission) -> &TopicPattern {
         if permission == Permission::Write { &self.write } else { &self.read }
     }
 }
 
+/// The variable in topic permissions that stands for the client id of MQTT.
+const CLIENT_ID: &str = "{client_id}";
+
+/// A pattern of topic permissions.
+#[derive(Clone, Debug)]
+struct TopicPattern {
+    /// For connections without a client id: the variable is text.
+    plain: Pattern,
+    /// The expression, its user and its vhost, if it names the client id.
+    of_clients: Option<Arc<[Box<str>; 3]>>,
+}
+
+impl TopicPattern {
+    fn new(text: &str, username: &str, vhost: &str) -> TopicPattern {
+        let variables = [("{username}", username), ("{vhost}", vhost)];
+        let of_clients = text.contains(CLIENT_ID).then(|| Arc::new([text, username, vhost].map(Box::from)));
+        TopicPattern { plain: Pattern::of_permission(&expanded(text, &variables)), of_clients }
+    }
+
+    fn matches(&self, client: Option<&Client>, key: &[u8]) -> bool {
+        match (client, &self.of_clients) {
+            (Some(client), Some(expression)) => client.matches(expression, key),
+            _ => self.plain.matches(key),
+        }
+    }
+}
+
+/// Patterns that a client keeps, at most: one to publish and one to subscribe on a few exchanges.
+const CLIENT_PATTERNS_MAX: usize = 8;
+
+/// A client that has an id, beside its user: of MQTT.
+#[derive(Debug)]
+pub struct Client {
+    /// The client id.
+    pub id: Box<str>,
+    /// Its patterns of topic permissions, by the expression that they were made of.
+    patterns: Mutex<Vec<(Arc<[Box<str>; 3]>, Pattern)>>,
+}
+
+impl Client {
+    /// A client with this id.
+    pub fn new(id: &str) -> Client {
+        Client { id: id.into(), patterns: Mutex::default() }
+    }
+
+    fn matches(&self, expression: &Arc<[Box<str>; 3]>, key: &[u8]) -> bool {
+        let mut patterns = self.patterns.lock();
+        if let Some((_, known)) = patterns.iter().find(|(known, _)| Arc::ptr_eq(known, expression)) {
+            return known.matches(key);
+        }
+        let [text, username, vhost] = &**expression;
+        let variables = [("{username}", &**username), ("{vhost}", vhost), (CLIENT_ID, &self.id)];
+        let pattern = Pattern::of_permission(&expanded(text, &variables));
+        let is_match = pattern.matches(key);
+        if patterns.len() >= CLIENT_PATTERNS_MAX {
+            // Permissions that were changed leave theirs behind.
+            patterns.clear();
+        }
+        patterns.push((expression.clone(), pattern));
+        is_match
+    }
+}
+
 /// An expression with what its variables stand for, which is no expression whatever is in it. Between `\Q` and `\E`, too.
-fn expanded(pattern: &str, variables: [(&str, &str); 2]) -> String {
+fn expanded(pattern: &str, variables: &[(&str, &str)]) -> String {
     let (mut out, mut rest, mut is_quoting) = (String::with_capacity(pattern.len()), pattern, false);
     while let Some(first) = rest.chars().next() {
         if let Some((name, value)) = variables.iter().find(|(name, _)| rest.starts_with(name)) {
@@ -227,10 +289,17 @@ impl User {
         self.rights.read().vhosts.get(vhost).is_some_and(|grants| grants.of(permission).matches(name))
     }
 
-    fn allows_topic(&self, vhost: &str, exchange: &[u8], permission: Permission, key: &[u8]) -> bool {
+    fn allows_topic(
+        &self,
+        vhost: &str,
+        exchange: &[u8],
+        permission: Permission,
+        client: Option<&Client>,
+        key: &[u8],
+    ) -> bool {
         let rights = self.rights.read();
         let Some(grants) = rights.topics.get(&(Box::from(vhost), Box::from(exchange))) else { return true };
-        grants.of(permission).matches(key)
+        grants.of(permission).matches(client, key)
     }
 }
 
@@ -245,6 +314,8 @@ pub struct Principal {
     pub connection: ConnectionId,
     /// The connection's name in listings and traces.
     pub connection_name: Arc<str>,
+    /// The client, where it has an id: topic permissions may name it.
+    pub client: Option<Arc<Client>>,
 }
 
 impl Principal {
@@ -296,7 +367,8 @@ impl Principal {
         exchange: &[u8],
         key: &[u8],
     ) -> Result<(), Refused> {
-        if self.user.allows_topic(self.vhost.name(), exchange, permission, key) {
+        let client = self.client.as_deref();
+        if self.user.allows_topic(self.vhost.name(), exchange, permission, client, key) {
             return Ok(());
         }
         Err(Refused::TopicAccess {
@@ -305,6 +377,17 @@ impl Principal {
             exchange: Resource::exchange(self.vhost.name(), exchange),
             user: self.user.name.clone(),
         })
+    }
+
+    /// Whether a subscription that was bound to a topic exchange before may go on.
+    ///
+    /// # Errors
+    /// [`Refused::TopicAccess`].
+    pub fn check_subscription(&self, exchange: &[u8], key: &[u8]) -> Result<(), Refused> {
+        if !self.user.has_topic_permissions() {
+            return Ok(());
+        }
+        self.check_topic(Permission::Read, exchange, key)
     }
 
     /// A queue that exists and is not another connection's exclusive one (B65).
@@ -353,7 +436,7 @@ mod tests {
     fn parts_of_the_program_may_do_everything() {
         let internal = User::internal();
         assert!(internal.may_open("any") && internal.allows("any", Permission::Write, b"x"));
-        assert!(internal.allows_topic("any", b"t", Permission::Write, b"k"));
+        assert!(internal.allows_topic("any", b"t", Permission::Write, None, b"k"));
     }
 
     #[test]
@@ -389,7 +472,30 @@ mod tests {
         let user = User::new(username, Vec::new());
         let grants = TopicGrants::new([pattern, ".*"], username, vhost);
         user.set_rights(HashMap::new(), HashMap::from([((vhost.into(), b"t"[..].into()), grants)]));
-        user.allows_topic(vhost, b"t", Permission::Write, key.as_bytes())
+        user.allows_topic(vhost, b"t", Permission::Write, None, key.as_bytes())
+    }
+
+    #[test]
+    fn topic_patterns_may_name_the_client() {
+        let user = User::new("u", Vec::new());
+        let set = |pattern: &str| {
+            let grants = TopicGrants::new([pattern, ".*"], "u", "/");
+            user.set_rights(HashMap::new(), HashMap::from([(("/".into(), b"t"[..].into()), grants)]));
+        };
+        let client = Client::new("a.b");
+        let allows =
+            |key: &str| user.allows_topic("/", b"t", Permission::Write, Some(&client), key.as_bytes());
+        set("^{client_id}-{username}$");
+        assert!(allows("a.b-u") && !allows("axb-u") && !allows("{client_id}-u"));
+        set("^x{client_id}$");
+        assert!(allows("xa.b") && !allows("a.b-u"), "changes count at once");
+        for nth in 0..20 {
+            set(&format!("^{nth}{{client_id}}$"));
+            assert!(allows(&format!("{nth}a.b")) && !allows("xa.b"));
+        }
+        assert!(client.patterns.lock().len() <= CLIENT_PATTERNS_MAX);
+        set("^u$");
+        assert!(allows("u"));
     }
 
     #[test]
@@ -404,7 +510,7 @@ mod tests {
         );
         assert!(may_write("u", "/", "^{client_id}$", "{client_id}") && !may_write("u", "/", "(", "("));
         let user = User::new("u", Vec::new());
-        assert!(user.allows_topic("/", b"other", Permission::Write, b"v.x"));
+        assert!(user.allows_topic("/", b"other", Permission::Write, None, b"v.x"));
     }
 
     #[test]

@@ -257,7 +257,7 @@ impl Broker {
         };
         let info = control.info();
         let connection_name = info.name.as_str().into();
-        let principal = Principal { user, vhost, connection, connection_name };
+        let principal = Principal { user, vhost, connection, connection_name, client: None };
         if let Err(refused) = self
             .0
             .connections

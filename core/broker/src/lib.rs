@@ -55,7 +55,7 @@ mod super_streams;
 mod test_broker;
 mod vhost;
 
-pub use access::{Principal, User};
+pub use access::{Client, Principal, User};
 pub use actor::on_behalf_of;
 pub use alarms::{Alarms, DiskLimit, Levels, MemoryLimit, Raised, size_bytes};
 pub use announcements::certificates::CertificateEnd;
@@ -75,7 +75,7 @@ pub use connections::{
     ChannelInfo, ChannelPermit, ChannelRefused, CloseReason, ConnectionControl, ConnectionInfo,
     ConnectionMemory, Connections, MqttInfo, PeerCertificate, TlsSession,
 };
-pub use control::bindings::{BindRequest, DestinationName, FoundBinding};
+pub use control::bindings::{BindRequest, DestinationName, FoundBinding, QueueBinding};
 pub use control::deleted::DeletedQueue;
 pub use control::exchanges::{ExchangeDeclare, check_exchange_type};
 pub use control::explain::{ExplainedRoute, Imagined, QUEUES_ASKED_MAX, ReplyAddress};

@@ -291,7 +291,8 @@ mod tests {
         let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
         let user = broker.authenticate("guest", b"guest", true).unwrap();
         let (vhost, connection) = (broker.vhost("/").unwrap(), broker.next_connection_id());
-        let principal = broker::Principal { user, vhost, connection, connection_name: "test".into() };
+        let principal =
+            broker::Principal { user, vhost, connection, connection_name: "test".into(), client: None };
         let declare = broker::QueueDeclare {
             name: b"brief",
             durable: true,

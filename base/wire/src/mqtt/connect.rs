@@ -56,6 +56,14 @@ impl Version {
 }
 
 impl<'a> Connect<'a> {
+    /// The version that the body of a CONNECT begins with, whatever follows; `None` if it is not known.
+    #[must_use]
+    pub fn claimed_version(body: &[u8]) -> Option<Version> {
+        let (length, rest) = body.split_first_chunk()?;
+        let (name, rest) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
+        Version::of(name, *rest.first()?)
+    }
+
     pub(super) fn read(body: &mut Body<'a>) -> Result<Self, PacketError> {
         let name = body.bytes()?;
         let level = body.u8()?;

@@ -188,6 +188,14 @@ impl Broker {
         })
     }
 
+    /// Whether anything is bound to an exchange with this key. Looks at all bindings of the exchange.
+    pub fn has_binding(&self, principal: &Principal, source: &[u8], key: &[u8]) -> bool {
+        self.read_metadata(|state| {
+            let vhost = state.vhost(principal.vhost.name().as_bytes());
+            vhost.is_some_and(|vhost| vhost.bindings_from(source).iter().any(|binding| *binding.key == *key))
+        })
+    }
+
     fn binding_exists(&self, unbind: &Unbind) -> bool {
         let writer = self.0.writer.lock();
         let Some(vhost) = writer.state.vhost(&unbind.vhost) else { return false };

@@ -150,7 +150,8 @@ impl Call {
         let vhost = vhost.ok_or_else(Problem::no_vhost)?;
         let connection = self.broker().next_connection_id();
         let connection_name = "HTTP API".into();
-        let principal = Principal { user: self.user.clone(), vhost, connection, connection_name };
+        let principal =
+            Principal { user: self.user.clone(), vhost, connection, connection_name, client: None };
         principal.check_vhost().map_err(|_| Problem::forbidden("Access refused."))?;
         Ok(principal)
     }

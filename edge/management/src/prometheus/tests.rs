@@ -40,6 +40,7 @@ impl World {
             vhost,
             connection: self.broker.next_connection_id(),
             connection_name: "test".into(),
+            client: None,
         }
     }
 

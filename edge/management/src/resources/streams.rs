@@ -65,7 +65,7 @@ pub(crate) fn refusal(refused: SuperStreamRefused) -> String {
 pub(crate) fn operator(broker: &Broker, vhost: &str) -> Option<Principal> {
     let (vhost, user) = (broker.vhost(vhost)?, Arc::new(User::internal()));
     let connection = broker.next_connection_id();
-    Some(Principal { user, vhost, connection, connection_name: "ctl".into() })
+    Some(Principal { user, vhost, connection, connection_name: "ctl".into(), client: None })
 }
 
 /// A stream of a vhost.

@@ -69,6 +69,11 @@ impl Acks {
         self.waiting.len()
     }
 
+    /// Whether one of QoS 2 is among them.
+    pub(crate) fn has_exactly_once(&self) -> bool {
+        self.waiting.iter().any(|it| it.qos == Qos::ExactlyOnce)
+    }
+
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.waiting.capacity() * size_of::<Unacked>()

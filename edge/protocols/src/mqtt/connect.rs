@@ -8,9 +8,11 @@ use wire::mqtt::{Connect, Property, Version, reason};
 
 use super::deliver::{AT_LEAST_ONCE, AT_MOST_ONCE};
 use super::errors::End;
+use super::memory::Marks;
 use super::retained::Retainer;
 use super::settings::{Settings, VhostKey};
-use super::work::{CLIENT_ID_BYTES_MAX, Work};
+use super::subscribe::share_again;
+use super::work::{CLIENT_ID_BYTES_MAX, ENDS_WITH_CONNECTION, Work};
 use crate::Peer;
 
 /// A session that never ends, in seconds, as it is said on the wire.
@@ -234,9 +236,14 @@ pub(crate) async fn open(
     if clean_start {
         work.check_may_end()?;
     }
-    let marks = work.shared.memories.take(work.principal.vhost.name(), &work.client_id);
+    let now_ms = work.settings.clock.wall_ms();
+    let marks = {
+        let session = (work.principal.vhost.name(), &*work.client_id);
+        work.shared.memories.take(session, now_ms, &work.is_late).await
+    };
     let clean_start = clean_start || marks.has_ended;
     let mut opened = Opened { session_present: false, sources: Vec::new(), retainer: None, will: None };
+    opened.session_present = !clean_start && marks.lasts_until_ms.is_some();
     opened.will = work.take_will().await.filter(|_| clean_start);
     opened.retainer = work.retainer(has_retained_will).await?;
     for token in [AT_MOST_ONCE, AT_LEAST_ONCE] {
@@ -244,13 +251,16 @@ pub(crate) async fn open(
             work.delete(&work.queue_name(token)).await;
         } else if work.has_queue(token) {
             opened.session_present = true;
-            let filters = work.bound(token);
+            let filters = work.go_on_with(token).await;
             work.with_side(|side| filters.into_iter().for_each(|filter| drop(side.filters.put(filter))));
             opened.sources.push((token, work.attach(token).await?));
         }
     }
+    if opened.session_present && work.expiry_s != ENDS_WITH_CONNECTION {
+        share_again(&work, &mut opened.sources).await;
+    }
     if opened.session_present {
-        work.with_side(|side| side.marks = marks);
+        work.with_side(|side| side.marks = Marks { lasts_until_ms: None, ..marks });
     }
     Ok(opened)
 }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 
 use broker::{ConfirmRange, ConfirmSink, Delivery, DeliveryTotals, MessageSeq, SessionHold};
 use message::Format;
@@ -53,6 +54,8 @@ pub(crate) struct Side {
     pub(crate) marks: Marks,
     /// Deliveries that need no answer of the client: to be settled.
     pub(crate) done: Vec<(u32, MessageSeq)>,
+    /// Whoever waits for answers to publishes of QoS 2, after the connection has ended.
+    heir: Option<Waker>,
     /// Deliveries that no packet can be made of: to be rejected.
     pub(crate) unsendable: Vec<(u32, MessageSeq)>,
     /// The log has a line about such a delivery.
@@ -131,6 +134,7 @@ impl Side {
             acks: Acks::default(),
             marks: Marks::default(),
             done: Vec::new(),
+            heir: None,
             unsendable: Vec::new(),
             has_told_unsendable: false,
             cancelled: Vec::new(),
@@ -144,6 +148,15 @@ impl Side {
     /// Aliases that the client takes.
     pub(crate) fn set_alias_max(&mut self, max: u16) {
         self.aliases.max = max;
+    }
+
+    /// Ready when all publishes of QoS 2 are answered. One may wait.
+    pub(crate) fn poll_answered(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.acks.has_exactly_once() {
+            return Poll::Ready(());
+        }
+        self.heir = Some(cx.waker().clone());
+        Poll::Pending
     }
 
     /// Bytes on the heap.
@@ -462,6 +475,9 @@ impl ConfirmSink for Confirms {
             let (bytes, side, _) = output.parts();
             side.acks.settle(self.which, &range);
             write_acks(side, bytes);
+            if let Some(heir) = side.heir.take() {
+                heir.wake();
+            }
         });
     }
 }

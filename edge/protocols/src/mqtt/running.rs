@@ -41,6 +41,8 @@ pub(crate) struct Running {
     /// It has published while an alarm is on: nothing is read until all are off.
     pub(crate) held: bool,
     has_freed_window: bool,
+    /// The session was found or made: it is this connection's.
+    pub(crate) is_open: bool,
     pub(crate) keeper: Option<Box<Keeper>>,
     /// Retained messages of the vhost, once there are some.
     pub(crate) retainer: Option<Arc<Retainer>>,
@@ -65,6 +67,7 @@ impl Running {
             output_full: false,
             held: false,
             has_freed_window: false,
+            is_open: false,
             keeper: None,
             retainer: None,
             has_kept: false,
@@ -119,7 +122,7 @@ impl Running {
         });
         let runs = left.iter().filter(|entry| entry.is_held()).map(|entry| self.run(*entry));
         queue.settle(SettleHow::Requeue, &runs.collect::<Vec<_>>());
-        drop(self.work.begin_delete(&String::from_utf8_lossy(queue.name()), true));
+        self.work.delete_shared(&String::from_utf8_lossy(queue.name()));
     }
 
     fn run(&self, Entry { token, seq, .. }: Entry) -> SettleRun {
@@ -325,11 +328,31 @@ impl Running {
         self.resume_paused();
     }
 
+    /// Leaves the state that the session is to be remembered by.
+    fn leave_marks(&self, has_queues: bool) {
+        if !self.is_open {
+            return;
+        }
+        let (marks, unanswered) = if self.expiry_s == ENDS_WITH_CONNECTION {
+            (Marks { has_ended: self.work.delete_lasting(), ..Marks::default() }, false)
+        } else {
+            self.work.with_side(|side| (std::mem::take(&mut side.marks), side.acks.has_exactly_once()))
+        };
+        let now_ms = self.work.settings.clock.wall_ms();
+        let lasts = !has_queues && self.expiry_s != ENDS_WITH_CONNECTION;
+        let until_ms = self.expiry_s.map_or(u64::MAX, |seconds| now_ms + u64::from(seconds) * 1000);
+        let marks = Marks { lasts_until_ms: lasts.then_some(until_ms), ..marks };
+        let unanswered = unanswered.then(|| self.work.sink.outbox.clone());
+        let session = (self.work.principal.vhost.name(), &*self.work.client_id);
+        self.work.shared.memories.keep(session, marks, unanswered, now_ms);
+    }
+
     /// The connection ends: unacknowledged messages go back to their queues, and the session ends if it does not outlive it.
     pub(crate) fn release(&mut self) {
         self.submit();
         let mut left = self.work.with_side(|side| side.inflight.take_all());
         left.retain(|(_, entry)| entry.is_held());
+        let has_queues = self.has_source().contains(&true);
         for (token, queue) in (1..).zip(std::mem::take(&mut self.sources)) {
             let Some(queue) = queue else { continue };
             drop(queue.cancel(self.work.consumer(token)));
@@ -337,19 +360,11 @@ impl Running {
             let runs: Vec<_> = of_queue.map(|(_, entry)| self.run(*entry)).collect();
             queue.settle(SettleHow::Fail, &runs);
             if token >= super::deliver::SHARED_FIRST && self.expiry_s == ENDS_WITH_CONNECTION {
-                drop(self.work.begin_delete(&String::from_utf8_lossy(queue.name()), true));
+                self.work.delete_shared(&String::from_utf8_lossy(queue.name()));
             }
         }
         self.publish_will();
-        if self.expiry_s == ENDS_WITH_CONNECTION {
-            if self.work.delete_lasting() {
-                let marks = Marks { has_ended: true, ..Marks::default() };
-                self.work.shared.memories.keep(self.work.principal.vhost.name(), &self.work.client_id, marks);
-            }
-        } else {
-            let marks = self.work.with_side(|side| std::mem::take(&mut side.marks));
-            self.work.shared.memories.keep(self.work.principal.vhost.name(), &self.work.client_id, marks);
-        }
+        self.leave_marks(has_queues);
         self.work.broker.close_connection(&self.work.principal);
     }
 }

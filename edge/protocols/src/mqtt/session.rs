@@ -6,11 +6,11 @@ use std::collections::hash_map::DefaultHasher;
 use std::future::Future;
 use std::hash::{Hash, Hasher};
 use std::pin::Pin;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 
-use broker::{Broker, ConnectionInfo, MqttInfo, OpenError, Principal, Stage, User};
+use broker::{Broker, Client, ConnectionInfo, MqttInfo, OpenError, Principal, Stage, User};
 use platform::profile::{self, NameId, SessionScope};
 use wire::mqtt::{
     ConnAck, Connect, Disconnect, Packet, Parsed, Properties, Property, REMAINING_LENGTH_MAX, SubAck,
@@ -31,6 +31,7 @@ use super::subscribe::{Changed, Wanted, subscribe, unsubscribe};
 use super::will::Will;
 use super::work::{ENDS_WITH_CONNECTION, Work};
 use crate::outbox::{Outbox, OutputBytes};
+use crate::refusals::open_text;
 use crate::{Now, Peer, Progress};
 
 mod driven;
@@ -45,6 +46,9 @@ const CLOSE_TIMEOUT_MS: u64 = 3_000;
 
 /// How long another connection may take to let go of the client id, milliseconds.
 const CLAIM_TIMEOUT_MS: u64 = 5_000;
+
+/// How long a session waits for confirms of the connection before, milliseconds: a queue without a leader must not keep clients out.
+const CONFIRMS_TIMEOUT_MS: u64 = 2_000;
 
 /// Of an incomplete packet so many more bytes are asked for at once, at most: memory follows what arrives, not what a length says.
 const MORE_BYTES_MAX: usize = 256 << 10;
@@ -209,6 +213,10 @@ impl Session {
             self.awaits_metadata = true;
             return Ok(Step::Waits);
         }
+        if self.phase == Phase::Connect && frame.kind == 1 {
+            // A refusal is said in the words of the version that the client speaks.
+            self.version = Connect::claimed_version(frame.body).unwrap_or(self.version);
+        }
         let packet = Packet::decode(&frame, self.version)?;
         match (self.phase, &packet) {
             (Phase::Connect, Packet::Connect(connect)) => self.connect(connect)?,
@@ -287,7 +295,8 @@ impl Session {
             info.user = user.name.to_string();
             info.vhost.clone_from(&vhost);
         }
-        let principal = self.principal(user, &vhost)?;
+        let mut principal = self.principal(user, &vhost)?;
+        principal.client = Some(Arc::new(Client::new(&wishes.client_id)));
         let claimed = self.broker.claim_client(&vhost, &wishes.client_id, self.control.clone());
         let Ok((claim, granted)) = claimed else {
             self.broker.close_connection(&principal);
@@ -310,6 +319,7 @@ impl Session {
             shared: self.shared.clone(),
             client_id: wishes.client_id.clone(),
             expiry_s: wishes.expiry_s,
+            is_late: AtomicBool::new(false),
             prefetch: receive_max,
         });
         let clean_start = wishes.clean_start;
@@ -345,7 +355,7 @@ impl Session {
     fn principal(&self, user: Arc<User>, vhost: &str) -> Result<Principal, End> {
         let name = user.name.clone();
         let id = self.broker.next_connection_id();
-        self.broker.open_connection(user, vhost, id, self.control.clone()).map_err(|error| match error {
+        self.broker.open_connection(user, vhost, id, self.control.clone()).map_err(|error| match &error {
             OpenError::VhostNotFound(vhost) => {
                 End::new(reason::BAD_USER_NAME_OR_PASSWORD, format!("vhost '{vhost}' not found"))
             }
@@ -354,7 +364,7 @@ impl Session {
                 format!("access to vhost '{vhost}' refused for user '{name}'"),
             ),
             OpenError::NodeLimit(_) | OpenError::VhostLimit(_) | OpenError::UserLimit(_) => {
-                End::new(reason::QUOTA_EXCEEDED, format!("connection limit reached for user '{name}'"))
+                End::new(reason::QUOTA_EXCEEDED, open_text(&error, &name, vhost))
             }
         })
     }
@@ -388,6 +398,7 @@ impl Session {
         let properties = Properties::of(&properties);
         running.write(&Packet::ConnAck(ConnAck { session_present, code: reason::SUCCESS, properties }));
         running.retainer = retainer;
+        running.is_open = true;
         running.publish_left(will);
         running.resend_releases();
         running.attach(sources);
@@ -552,6 +563,9 @@ impl Session {
             Phase::Opening if now.since_ms(self.entered) >= CLAIM_TIMEOUT_MS => {
                 self.fail(&End::new(reason::SERVER_BUSY, "the session could not be opened in time"));
             }
+            Phase::Opening if now.since_ms(self.entered) >= CONFIRMS_TIMEOUT_MS => {
+                self.running().work.is_late.store(true, Ordering::Release);
+            }
             Phase::Running => {
                 if self.stalls() {
                     // Nothing is read meanwhile, so silence says nothing.
@@ -573,11 +587,17 @@ impl Session {
         }
     }
 
+    /// Whether the session is opened without waiting for confirms of the connection before.
+    fn is_late(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.work.is_late.load(Ordering::Acquire))
+    }
+
     fn due_ms(&self) -> u64 {
         let after = |ms: u64| self.entered.monotonic_ms.saturating_add(ms);
         match self.phase {
             Phase::Connect => after(self.settings.connect_timeout_ms),
-            Phase::Opening => after(CLAIM_TIMEOUT_MS),
+            Phase::Opening if self.is_late() => after(CLAIM_TIMEOUT_MS),
+            Phase::Opening => after(CONFIRMS_TIMEOUT_MS),
             Phase::Running => match self.silence_max_ms() {
                 // Not sooner than a tenth of the time after the last tick: a stalled connection must not make this spin.
                 Some(ms) => (self.received.monotonic_ms + ms).max(self.ticked.monotonic_ms + ms / 10),

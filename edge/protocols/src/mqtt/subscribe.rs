@@ -17,7 +17,7 @@ use super::errors::End;
 use super::keeper::Keeper;
 use super::kept_topics::{FilterTree, Walk};
 use super::subscriptions::Filter;
-use super::work::Work;
+use super::work::{ENDS_WITH_CONNECTION, SHARED_QUEUES, Work};
 
 /// Changes of a packet that are under way at once, at most.
 const BEGUN_MAX: usize = 1000;
@@ -59,7 +59,7 @@ impl Named {
 
 /// The queue of a group and a filter.
 fn shared_queue_name(group: &str, filter: &str) -> String {
-    format!("mqtt-shared-{group}:{filter}")
+    format!("{SHARED_QUEUES}{group}:{filter}")
 }
 
 impl Wanted {
@@ -112,7 +112,7 @@ pub(crate) async fn subscribe(work: Arc<Work>, wanted: Wanted, has_source: [bool
             _ if named.is_too_long() => {
                 Err(End::new(reason::TOPIC_FILTER_INVALID, "the topic filter is too long"))
             }
-            Some(group) => share(&work, filter, group, &mut changed).await,
+            Some(group) => begin_to_share(&work, filter, group, has_source, &mut changed).await,
             None => begin(&work, filter, at, has_source, &mut changed).await.map(|it| begun.push(it)),
         };
         changed.codes.push(match done {
@@ -251,6 +251,50 @@ async fn finish(
     Ok(())
 }
 
+/// Begins a subscription that others share.
+async fn begin_to_share(
+    work: &Work,
+    filter: Filter,
+    group: &str,
+    has_source: [bool; 2],
+    changed: &mut Changed,
+) -> Result<(), End> {
+    share(work, filter.clone(), group, changed).await?;
+    if work.expiry_s == ENDS_WITH_CONNECTION {
+        return Ok(());
+    }
+    note_shared(work, &filter, has_source, changed).await
+}
+
+/// A shared subscription of a session that outlives its connection: a binding of the session's own queue tells of it.
+async fn note_shared(
+    work: &Work,
+    filter: &Filter,
+    has_source: [bool; 2],
+    changed: &mut Changed,
+) -> Result<(), End> {
+    let is_there = has_source[AT_LEAST_ONCE as usize - 1]
+        || changed.attached.iter().any(|(token, _)| *token == AT_LEAST_ONCE);
+    if !is_there {
+        changed.attached.push((AT_LEAST_ONCE, work.attach(AT_LEAST_ONCE).await?));
+    }
+    Ok(work.note_shared(filter).await?)
+}
+
+/// Joins the groups of the session again whose client comes back.
+pub(crate) async fn share_again(work: &Work, sources: &mut Vec<(u32, Arc<Queue>)>) {
+    for filter in work.noted_shared() {
+        let (mut changed, group) = (Changed::default(), filter.group.clone().unwrap_or_default());
+        let text = filter.filter.clone();
+        match share(work, filter, &group, &mut changed).await {
+            Ok(()) => sources.append(&mut changed.attached),
+            Err(end) => {
+                refused(work, &text, &end);
+            }
+        }
+    }
+}
+
 /// A subscription that others share: its queue is theirs as well.
 async fn share(work: &Work, mut filter: Filter, group: &str, changed: &mut Changed) -> Result<(), End> {
     let known = work.with_side(|side| side.filters.get(&filter.filter, Some(group)).map(|old| old.token));
@@ -265,7 +309,8 @@ async fn share(work: &Work, mut filter: Filter, group: &str, changed: &mut Chang
             arguments.push_str("x-queue-type", work.settings.session_queue_type.name());
             work.declare(&name, false, arguments.as_table()).await?;
         }
-        let plain = Filter { options: SubscriptionOptions::default(), id: None, ..filter.clone() };
+        let plain =
+            Filter { options: SubscriptionOptions::default(), id: None, group: None, ..filter.clone() };
         work.bind(&name, &plain).await?;
     }
     let token = filter.token;
@@ -296,7 +341,7 @@ pub(crate) async fn unsubscribe(work: Arc<Work>, wanted: Wanted) -> Changed {
             None => reason::NO_SUBSCRIPTION_EXISTED,
             Some(filter) if filter.token >= SHARED_FIRST => {
                 changed.detached.push(filter.token);
-                reason::SUCCESS
+                ended(work.forget_shared(&filter).await)
             }
             Some(filter) => match work.begin_unbind(&work.queue_name(filter.token), &filter) {
                 Ok(unbound) => {

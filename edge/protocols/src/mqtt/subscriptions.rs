@@ -44,8 +44,9 @@ impl Filter {
             told.push_raw("id", Value::U32(id));
         }
         let SubscriptionOptions { qos, no_local, retain_as_published, retain_handling } = self.options;
-        if qos == Qos::ExactlyOnce {
-            told.push_raw("qos", Value::U8(2));
+        // Of others the queue tells it. All that share a queue have the same.
+        if qos == Qos::ExactlyOnce || (self.group.is_some() && qos == Qos::AtMostOnce) {
+            told.push_raw("qos", Value::U8(qos as u8));
         }
         for (name, is_set) in [("no-local", no_local), ("retain-as-published", retain_as_published)] {
             if is_set {
@@ -82,7 +83,11 @@ impl Filter {
             }
         };
         let options = SubscriptionOptions {
-            qos: if number("qos") == Some(2) { Qos::ExactlyOnce } else { qos },
+            qos: match number("qos") {
+                Some(0) => Qos::AtMostOnce,
+                Some(2) => Qos::ExactlyOnce,
+                _ => qos,
+            },
             no_local: flag("no-local"),
             retain_as_published: flag("retain-as-published"),
             retain_handling: match number("retain-handling") {

@@ -1,16 +1,17 @@
 //! The work of a session on its queues. Everything here waits for the broker, so it is written as futures that the session polls.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use broker::{
     BindRequest, Broker, Call, Commit, ConsumeRequest, ConsumerId, ConsumerSpec, DeletedQueue,
-    DestinationName, GotMessage, Permission, Principal, Queue, QueueDeclare, Refused,
+    DestinationName, GotMessage, Permission, Principal, Queue, QueueBinding, QueueDeclare, Refused,
 };
 use message::mqtt::push_key;
 use wire::amqp091::{Table, TableBuf};
-use wire::mqtt::Qos;
+use wire::mqtt::{Qos, shared_filter};
 
-use super::deliver::{AT_LEAST_ONCE, AT_MOST_ONCE, Side, Sink, Source};
+use super::deliver::{AT_LEAST_ONCE, AT_MOST_ONCE, SHARED_FIRST, Side, Sink, Source};
 use super::retained::Retainer;
 use super::settings::Settings;
 use super::shared::Shared;
@@ -25,6 +26,20 @@ pub(crate) const CLIENT_ID_BYTES_MAX: usize = 255 - "mqtt-subscription-qos0".len
 /// How long the queue of a will is there after the will has gone, milliseconds.
 const WILL_QUEUE_LEFT_MS: i64 = 60_000;
 
+/// The exchange at which shared subscriptions of a session are noted: every vhost has it, and MQTT publishes nothing to it.
+const NOTES: &[u8] = b"amq.direct";
+
+/// Begins the keys of such notes.
+const SHARED: &str = "$share/";
+
+/// Begins the names of queues that sessions share: group, colon and topic filter follow.
+pub(crate) const SHARED_QUEUES: &str = "mqtt-shared-";
+
+/// The key of the note of a shared subscription.
+fn shared_key(filter: &Filter) -> Vec<u8> {
+    format!("{SHARED}{}/{}", filter.group.as_deref().unwrap_or_default(), filter.filter).into_bytes()
+}
+
 /// State that the steps of a session share.
 pub(crate) struct Work {
     pub(crate) broker: Broker,
@@ -38,6 +53,8 @@ pub(crate) struct Work {
     pub(crate) client_id: Box<str>,
     /// Seconds that the session outlives its connection, as said in CONNECT; `None` is for ever.
     pub(crate) expiry_s: Option<u32>,
+    /// The session is to be opened without waiting for confirms of the connection before.
+    pub(crate) is_late: AtomicBool,
     /// Unsettled deliveries of one queue, at most.
     pub(crate) prefetch: u16,
 }
@@ -178,6 +195,63 @@ impl Work {
         }
     }
 
+    /// Notes a shared subscription at the session's own queue, as a binding with a key that no topic has. An older note of the same goes.
+    pub(crate) async fn note_shared(&self, filter: &Filter) -> Result<(), Refused> {
+        let (queue, key, arguments) =
+            (self.queue_name(AT_LEAST_ONCE), shared_key(filter), filter.arguments());
+        self.forget_shared_but(filter, Some(&arguments)).await?;
+        let note = Self::note(&queue, &key, arguments.as_table());
+        self.broker.bind(&self.internal, note)?.await
+    }
+
+    /// Takes such a note away.
+    pub(crate) async fn forget_shared(&self, filter: &Filter) -> Result<(), Refused> {
+        self.forget_shared_but(filter, None).await
+    }
+
+    /// Deletes a shared queue that nobody consumes from, unless a session without a connection is to go on with it.
+    pub(crate) fn delete_shared(&self, queue: &str) {
+        let of_group = queue.strip_prefix(SHARED_QUEUES).and_then(|name| name.split_once(':'));
+        let is_noted = of_group.is_some_and(|(group, filter)| {
+            let key = format!("{SHARED}{group}/{filter}");
+            self.broker.has_binding(&self.internal, NOTES, key.as_bytes())
+        });
+        if !is_noted {
+            drop(self.begin_delete(queue, true));
+        }
+    }
+
+    async fn forget_shared_but(&self, filter: &Filter, but: Option<&TableBuf>) -> Result<(), Refused> {
+        let (queue, key) = (self.queue_name(AT_LEAST_ONCE), shared_key(filter));
+        for note in self.shared_notes(&queue).filter(|it| *it.key == *key && Some(&it.arguments) != but) {
+            let note = Self::note(&queue, &key, note.arguments.as_table());
+            self.broker.unbind(&self.internal, note)?.await?;
+        }
+        Ok(())
+    }
+
+    fn note<'a>(queue: &'a str, key: &'a [u8], arguments: Table<'a>) -> BindRequest<'a> {
+        let destination = DestinationName::Queue(queue.as_bytes());
+        BindRequest { source: NOTES, destination, routing_key: key, arguments }
+    }
+
+    fn shared_notes(&self, queue: &str) -> impl Iterator<Item = QueueBinding> {
+        let bindings = self.broker.bindings_of_queue(&self.principal, queue.as_bytes());
+        bindings.into_iter().filter(|it| *it.source == *NOTES && it.key.starts_with(SHARED.as_bytes()))
+    }
+
+    /// The shared subscriptions that are noted at the session's own queue. Their sources are not known yet.
+    pub(crate) fn noted_shared(&self) -> Vec<Filter> {
+        let of_note = |note: QueueBinding| {
+            let text = std::str::from_utf8(&note.key).ok()?;
+            let (group, filter) = shared_filter(text)??;
+            let options = note.arguments.as_table();
+            let known = Filter::of_binding(b"", options, SHARED_FIRST, Qos::AtLeastOnce);
+            Some(Filter { filter: filter.into(), group: Some(group.into()), ..known })
+        };
+        self.shared_notes(&self.queue_name(AT_LEAST_ONCE)).filter_map(of_note).collect()
+    }
+
     /// Retained messages of the vhost, read; with `makes` also if there are none yet.
     pub(crate) async fn retainer(&self, makes: bool) -> Result<Option<Arc<Retainer>>, Refused> {
         let found = self.shared.retainers.of(&self.broker, &self.internal, makes)?;
@@ -232,6 +306,21 @@ impl Work {
         let bindings = self.broker.bindings_of_queue(&self.principal, name.as_bytes());
         let of_topics = bindings.iter().filter(|it| *it.source == *self.settings.exchange.as_bytes());
         of_topics.map(|it| Filter::of_binding(&it.key, it.arguments.as_table(), token, qos)).collect()
+    }
+
+    /// The subscriptions of an own queue that the user may still have. The others end.
+    pub(crate) async fn go_on_with(&self, token: u32) -> Vec<Filter> {
+        let (exchange, queue) = (self.settings.exchange.as_bytes(), self.queue_name(token));
+        let mut filters = self.bound(token);
+        let is_refused =
+            |filter: &mut Filter| self.principal.check_subscription(exchange, &filter.key()).is_err();
+        for filter in filters.extract_if(.., is_refused).collect::<Vec<_>>() {
+            tracing::info!(client_id = %self.client_id, filter = %filter.filter, "a subscription ends: it is not allowed any more");
+            if let Err(refused) = self.unbind(&queue, &filter).await {
+                tracing::warn!(client_id = %self.client_id, ?refused, "a binding could not be removed");
+            }
+        }
+        filters
     }
 
     /// Deletes a queue, if it is there.

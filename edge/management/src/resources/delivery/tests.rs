@@ -68,7 +68,8 @@ async fn a_queue_without_consumers_and_one_that_is_not_there_are_explained() {
         let user = broker.authenticate("guest", b"guest", true).unwrap();
         let vhost = broker.vhost("/").unwrap();
         let connection = broker.next_connection_id();
-        let principal = broker::Principal { user, vhost, connection, connection_name: "test".into() };
+        let principal =
+            broker::Principal { user, vhost, connection, connection_name: "test".into(), client: None };
         let declare = broker::QueueDeclare {
             name: b"q",
             durable: true,
@@ -191,7 +192,8 @@ fn silent_queue(broker: &Broker) -> DeliveryExplanation {
     let user = broker.authenticate("guest", b"guest", true).unwrap();
     let vhost = broker.vhost("/").unwrap();
     let connection = broker.next_connection_id();
-    let principal = broker::Principal { user, vhost, connection, connection_name: "test".into() };
+    let principal =
+        broker::Principal { user, vhost, connection, connection_name: "test".into(), client: None };
     let declare = broker::QueueDeclare {
         name: b"q",
         durable: false,

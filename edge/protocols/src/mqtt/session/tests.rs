@@ -274,6 +274,12 @@ fn live(world: &World, dice: &mut Dice) -> usize {
             rest = behind;
         }
         bytes.clear();
+        // The confirms of the connection before are awaited.
+        let until = Instant::now() + PATIENCE;
+        while client.session.phase == Phase::Opening && Instant::now() < until {
+            std::thread::yield_now();
+            client.turn();
+        }
         packets += client.packets().len();
         if dice.roll(10) == 0 {
             client.now.monotonic_ms += 2_000;

@@ -41,7 +41,7 @@ const NEAR_PART: u64 = 4;
 /// otherwise.
 const FOUND_FULL: Duration = Duration::from_secs(10);
 
-/// What was measured at the latest look, and against what.
+/// The figures of the latest look, and their limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Levels {
     /// Memory this process occupies, bytes; `None` when it could not be read.
@@ -110,7 +110,7 @@ pub struct Alarms {
     follower: OnceLock<Follower>,
 }
 
-/// What the thread that looks does after a rest.
+/// The work of the looking thread after a rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Look,
@@ -200,7 +200,7 @@ impl Alarms {
         Raised(self.raised.load(Ordering::Acquire))
     }
 
-    /// What was measured last.
+    /// The latest figures.
     #[must_use]
     pub fn levels(&self) -> Levels {
         self.state.lock().levels
@@ -307,7 +307,7 @@ impl Alarms {
     }
 
     /// Whether so many bytes may be written to empty the oldest file of the log: half of what is free and in reserve, of which parts are given
-    /// up for it. What is moved out of a file makes room for itself, and for what is dead beside it.
+    /// up for it. Records that are moved out of a file make room for themselves, and for the dead ones beside them.
     pub(crate) fn takes_place(&self, bytes: u64, waiting_bytes: u64) -> bool {
         loop {
             let lacking_bytes = bytes.saturating_sub(self.room_to_move(waiting_bytes));
@@ -359,7 +359,7 @@ impl Alarms {
         let limit = self.levels().memory_limit.bytes(total);
         let mut used = memory.used_bytes().ok();
         if used.is_some_and(|used| used > limit) {
-            // What was freed must not keep publishers waiting.
+            // Freed memory must not keep publishers waiting.
             memory.release();
             used = memory.used_bytes().ok();
         }

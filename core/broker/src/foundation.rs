@@ -1,5 +1,5 @@
-//! What a broker stands on: the sources of time, memory figures, randomness and disk, and the sizes of files. A person
-//! decides options; what decides these is whether the broker is real or simulated. Knows nothing of what is built on it.
+//! Foundation of a broker: the sources of time, memory figures, randomness and disk, and the sizes of files. A person decides options;
+//! these depend on whether the broker is real or simulated. Knows nothing of what is built on it.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub struct Foundation {
     pub clock: Arc<dyn Clock>,
     /// For generated names and salts.
     pub random: Arc<dyn Random>,
-    /// What this process occupies of what there is.
+    /// The memory that this process occupies, and the memory that there is.
     pub memory: Arc<dyn Memory>,
     /// Sizes of files.
     pub sizes: FileSizes,

@@ -419,7 +419,7 @@ impl Placement {
         if word == b"client-local" { Placement::ClientLocal } else { Placement::Balanced }
     }
 
-    /// What the arguments of a queue ask for.
+    /// The placement that the arguments of a queue ask for; `None` when they name none.
     #[must_use]
     pub fn of_arguments(arguments: Table<'_>) -> Option<Placement> {
         ["x-queue-leader-locator", "x-queue-master-locator"].into_iter().find_map(|name| {

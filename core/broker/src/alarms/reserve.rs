@@ -1,6 +1,7 @@
 //! The reserve: a file beside the logs that gives its room back when a write finds none.
 //!
-//! Without it a full disk could not become empty. What consumers settle makes files unneeded, and no file may go before that is written down.
+//! Without it a full disk could not become empty. Settlements of consumers make files unneeded, and no file may go before they are written
+//! down.
 //!
 //! The rule:
 //!
@@ -36,7 +37,7 @@ const FILE_PART: u64 = 8;
 /// Of the largest reserve this part is the least that is of use: 1 / this. It stays for the next start, and bounds the other sizes below.
 const LEAST_PART: u64 = 64;
 
-/// What there is of it.
+/// The bytes that the reserve has.
 struct Held {
     bytes: u64,
     /// As many as it has when nothing is given up; 0 while the disk has plenty of room.
@@ -96,7 +97,7 @@ impl Reserve {
         self.bytes_max / LEAST_PART
     }
 
-    /// What of it only a start takes.
+    /// The part of it that only a start takes.
     fn kept_bytes(&self, held: &Held) -> u64 {
         self.least_bytes().min(held.whole_bytes / PART)
     }

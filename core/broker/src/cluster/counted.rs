@@ -1,5 +1,5 @@
-//! What limits count over all nodes: connections of vhosts, connections and channels of users. Each node tells the others how many it has of those that
-//! have limits. Clients that come to several nodes within the time of a message between nodes may be one too many.
+//! Counts for limits over all nodes: connections of vhosts, connections and channels of users. Each node tells the others how many it has of those
+//! that have limits. Clients that come to several nodes within the time of a message between nodes may be one too many.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 use super::frames;
 use super::name::NodeName;
 
-/// What limits count.
+/// The kind of thing that limits count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub(crate) enum CountedKind {
@@ -40,7 +40,7 @@ impl Counted {
     }
 }
 
-/// What the other nodes have.
+/// The counts of the other nodes.
 #[derive(Default)]
 pub(super) struct Elsewhere(RwLock<HashMap<NodeName, HashMap<Key, u64>>>);
 

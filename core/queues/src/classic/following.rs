@@ -97,8 +97,8 @@ impl Classic {
         self.service.awaits_claims
     }
 
-    /// What each level has handed out, as far as that has changed since this was called before: messages with lower numbers. A member that is told
-    /// delivers them again with the mark for that, if it leads next.
+    /// The messages that each level has handed out, as far as they have changed since this was called before: messages with lower numbers. A
+    /// member that is told delivers them again with the mark for that, if it leads next.
     pub fn take_handed_out(&mut self, mut tell: impl FnMut(MessageSeq)) {
         for (at, level) in self.store.levels.iter_mut().enumerate() {
             level.take_handed_out().into_iter().for_each(|below| tell(MessageSeq::new(at as u8, below)));

@@ -40,9 +40,9 @@ pub(crate) struct Level {
     resident: BTreeSet<u64>,
     /// Everything below has been handed out at least once, or is gone.
     handed_out: u64,
-    /// What members were told of that.
+    /// The value of it that members were told.
     handed_out_told: u64,
-    /// What is below was handed out by leaders before this one.
+    /// Messages below were handed out by leaders before this one.
     again_below: u64,
     level: u8,
 }

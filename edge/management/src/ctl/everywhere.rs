@@ -46,7 +46,7 @@ pub(crate) enum Question {
     Http(http::AskedOfNode),
     /// The parts of the memory of that node.
     Memory,
-    /// What is in queues of that node.
+    /// The messages in queues of that node.
     Contents(http::AskedContents),
     /// A command for that node.
     Command(Request),

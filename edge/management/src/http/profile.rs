@@ -80,7 +80,7 @@ pub(crate) const ROUTES: &[Route] = &[
     ),
 ];
 
-/// What a page gives: its type and what stands on it, or what to tell whoever has asked.
+/// The answer of a page: its type and its bytes, or the error for the caller.
 type Given = Result<(String, Vec<u8>), Told>;
 
 /// A refusal, and whether the question is at fault.
@@ -95,7 +95,7 @@ pub(crate) struct Told {
 pub(crate) struct Asked {
     path: String,
     query: BTreeMap<String, String>,
-    /// What is to be switched; `None` for a page.
+    /// The switches to turn; `None` for a page.
     switches: Option<Switches>,
 }
 
@@ -139,7 +139,7 @@ fn check_query(call: &Call) -> Result<(), Problem> {
     call.check_query(&known)
 }
 
-/// What this node gives; `None`: there is no such page.
+/// The answer of this node; `None`: there is no such page.
 fn given_here(broker: &Broker, asked: &Asked) -> Option<Given> {
     if let Some(switches) = asked.switches {
         return Some(
@@ -155,7 +155,7 @@ fn given_here(broker: &Broker, asked: &Asked) -> Option<Given> {
     )
 }
 
-/// What another node gives.
+/// The answer of another node.
 fn given_there(call: &Call, name: &str, asked: Asked) -> Result<Given, Problem> {
     let others = members(call.node());
     let other = others.iter().find(|it| it.name == name);

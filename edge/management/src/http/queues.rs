@@ -229,7 +229,7 @@ pub(crate) struct AskedContents {
     ranges: Ranges,
 }
 
-/// What the nodes that have queues, or lead them, say of their contents. A node that does not answer says nothing.
+/// The contents that the nodes that have queues, or lead them, report. A node that does not answer says nothing.
 fn contents_elsewhere(
     app: &super::app::Inner,
     queues: &[Arc<Queue>],

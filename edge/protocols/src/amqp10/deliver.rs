@@ -39,7 +39,7 @@ pub(crate) struct Outlet {
     pub(crate) delivery_count: u32,
     /// Delivery count up to which the client takes deliveries.
     pub(crate) limit: u32,
-    /// What it cannot get of that now is given up.
+    /// Credit that it cannot use now is given up.
     pub(crate) drain: bool,
     /// The client wants to know where its link is.
     pub(crate) echo: bool,

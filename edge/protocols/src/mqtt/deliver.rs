@@ -54,7 +54,7 @@ pub(crate) struct Side {
     pub(crate) marks: Marks,
     /// Deliveries that need no answer of the client: to be settled.
     pub(crate) done: Vec<(u32, MessageSeq)>,
-    /// Whoever waits for answers to publishes of QoS 2, after the connection has ended.
+    /// The task that waits for answers to publishes of QoS 2, after the connection has ended.
     heir: Option<Waker>,
     /// Deliveries that no packet can be made of: to be rejected.
     pub(crate) unsendable: Vec<(u32, MessageSeq)>,

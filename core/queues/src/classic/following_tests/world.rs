@@ -69,7 +69,7 @@ pub(super) struct World {
     pub(super) reads: u64,
     /// All that was handed out, by this member and by leaders before it.
     pub(super) ever_out: BTreeSet<MessageSeq>,
-    /// What it knows of that: with the mark of a delivery again it goes out, should this member lead.
+    /// The handed out messages that it knows of: they go out with the mark of a delivery again, should this member lead.
     pub(super) told_out: BTreeSet<MessageSeq>,
     pub(super) seen_again: u64,
     /// The mark of each message that was handed out.

@@ -30,13 +30,13 @@ impl Level {
         self.handed_out = self.handed_out.max(below);
     }
 
-    /// What is below has been handed out, if that has changed since it was asked for.
+    /// Messages below have been handed out, if that has changed since it was asked for.
     pub(crate) fn take_handed_out(&mut self) -> Option<u64> {
         let before = std::mem::replace(&mut self.handed_out_told, self.handed_out);
         (before != self.handed_out).then_some(self.handed_out)
     }
 
-    /// What is below has been handed out.
+    /// Messages below have been handed out.
     pub(crate) fn handed_out(&self) -> u64 {
         self.handed_out
     }

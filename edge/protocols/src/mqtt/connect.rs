@@ -85,13 +85,13 @@ impl Wishes {
         }
         Ok(wishes)
     }
+}
 
-    /// The facts of the client that listings show.
-    pub(crate) fn client_properties(&self) -> Vec<u8> {
-        let mut properties = TableBuf::new();
-        properties.push_str("client_id", self.client_id.as_bytes());
-        properties.into_raw()
-    }
+/// The facts of a client that listings show.
+pub(crate) fn client_properties(client_id: &str) -> Vec<u8> {
+    let mut properties = TableBuf::new();
+    properties.push_str("client_id", client_id.as_bytes());
+    properties.into_raw()
 }
 
 /// A session's time within what is allowed.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 
-use broker::{Broker, Client, ConnectionInfo, MqttInfo, OpenError, Principal, Stage, User};
+use broker::{Broker, Client, OpenError, Principal, Stage, User};
 use platform::profile::{self, NameId, SessionScope};
 use wire::mqtt::{
     ConnAck, Connect, Disconnect, Packet, Parsed, Properties, Property, REMAINING_LENGTH_MAX, SubAck,
@@ -20,7 +20,7 @@ use wire::mqtt::{
 use super::connect::{
     Opened, Wishes, check_client_id, expiry_of, login, on_the_wire, open, protocol_name, within,
 };
-use super::control::Control;
+use super::control::{ClientFacts, Control, Facts};
 use super::deliver::{Side, Sink};
 use super::errors::{End, connack_code};
 use super::retained::Retainer;
@@ -95,7 +95,7 @@ pub struct Session {
     broker: Broker,
     settings: Arc<Settings>,
     shared: Arc<Shared>,
-    peer: Peer,
+    peer: Arc<Peer>,
     outbox: Arc<Outbox<Side>>,
     control: Arc<Control>,
     phase: Phase,
@@ -118,19 +118,13 @@ impl Session {
     pub fn new(door: Door, peer: Peer, now: Now) -> Session {
         let Door { broker, settings, shared } = door;
         let outbox = Arc::new(Outbox::new(Side::new()));
-        let info = ConnectionInfo {
-            name: peer.connection_name(),
-            peer_host: peer.remote.ip().to_string(),
-            peer_port: peer.remote.port(),
-            host: peer.local.ip().to_string(),
-            port: peer.local.port(),
+        let peer = Arc::new(peer);
+        let facts = Facts {
             protocol: if peer.is_web_socket { "Web MQTT" } else { "MQTT" },
             state: Phase::Connect.name(),
-            connected_at_ms: now.unix_ms,
-            tls: peer.tls.clone(),
-            ..ConnectionInfo::default()
+            ..Facts::default()
         };
-        let control = Arc::new(Control::new(outbox.clone(), info));
+        let control = Arc::new(Control::new(outbox.clone(), peer.clone(), now.unix_ms, facts));
         Session {
             broker,
             settings,
@@ -279,21 +273,22 @@ impl Session {
     fn connect(&mut self, connect: &Connect<'_>) -> Result<(), End> {
         self.version = connect.version;
         let wishes = Wishes::of(connect, &self.settings, self.chosen_id())?;
-        let info = {
-            let mut info = self.control.info.lock();
-            info.protocol = protocol_name(connect.version, self.peer.is_web_socket);
-            info.client_properties = wishes.client_properties();
-            info.heartbeat_s = connect.keep_alive_s;
-            info.auth_mechanism = "none".into();
-            info.mqtt = Some(MqttInfo { is_clean: connect.clean_start, ..MqttInfo::default() });
-            info.clone()
-        };
+        {
+            let mut facts = self.control.facts.lock();
+            facts.protocol = protocol_name(connect.version, self.peer.is_web_socket);
+            facts.client = Some(ClientFacts {
+                id: wishes.client_id.clone(),
+                keep_alive_s: connect.keep_alive_s,
+                is_clean: connect.clean_start,
+            });
+        }
+        let info = broker::ConnectionControl::info(&*self.control);
         let (user, vhost) = login(&self.broker, &self.settings, &self.peer, connect, &info)?;
         check_client_id(connect, &self.peer)?;
         {
-            let mut info = self.control.info.lock();
-            info.user = user.name.to_string();
-            info.vhost.clone_from(&vhost);
+            let mut facts = self.control.facts.lock();
+            facts.user.clone_from(&user.name);
+            facts.vhost = vhost.as_str().into();
         }
         let mut principal = self.principal(user, &vhost)?;
         principal.client = Some(Arc::new(Client::new(&wishes.client_id)));
@@ -309,7 +304,7 @@ impl Session {
         });
         let receive_max = wishes.receive_max.min(self.settings.prefetch.max(1));
         self.set_up(&wishes, receive_max, &vhost);
-        let internal = Principal { user: Arc::new(User::internal()), ..principal.clone() };
+        let internal = Principal { user: self.shared.internal.clone(), ..principal.clone() };
         let work = Arc::new(Work {
             broker: self.broker.clone(),
             principal,

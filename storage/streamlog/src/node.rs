@@ -247,9 +247,15 @@ impl Node {
     }
 }
 
+/// Streams for which one more thread helps at the end.
+const FINISHED_EACH: usize = 32;
+/// Threads that help at the end, at most.
+const FINISHERS: usize = 15;
+
 /// The streams of a node.
 pub struct StreamLogs {
     node: Arc<Node>,
+    has_threads: bool,
     /// Files that were there at the start, by stream, until it is opened.
     found: Mutex<HashMap<u64, Vec<u64>>>,
     open: Mutex<HashMap<u64, Weak<StreamLog>>>,
@@ -299,7 +305,14 @@ impl StreamLogs {
             damages: AtomicU64::new(0),
             cut_tails: AtomicU64::new(0),
         });
-        let logs = Self { node, found: Mutex::new(found), open: Mutex::default(), threads: Mutex::default() };
+        let has_threads = options.writers > 0;
+        let logs = Self {
+            node,
+            has_threads,
+            found: Mutex::new(found),
+            open: Mutex::default(),
+            threads: Mutex::default(),
+        };
         for nth in 0..options.writers {
             let node = logs.node.clone();
             let spawned = thread::spawn_or_abort(&format!("stream-write-{nth}"), move || node.run_writer());
@@ -405,10 +418,27 @@ impl StreamLogs {
             }
         }
         let open: Vec<Arc<StreamLog>> = self.open.lock().values().filter_map(Weak::upgrade).collect();
-        for log in open {
-            if let Err(error) = log.finish() {
-                self.node.fail(&log, &error);
+        self.finish_all(open);
+    }
+
+    /// Finishes streams, with several threads when they are many: each syncs a file.
+    fn finish_all(&self, open: Vec<Arc<StreamLog>>) {
+        let helpers = if self.has_threads { (open.len() / FINISHED_EACH).min(FINISHERS) } else { 0 };
+        let (node, left) = (self.node.clone(), Arc::new(Mutex::new(open)));
+        let finish = move || {
+            loop {
+                let Some(log) = left.lock().pop() else { return };
+                if let Err(error) = log.finish() {
+                    node.fail(&log, &error);
+                }
             }
+        };
+        // Without a helper this thread does it all.
+        let start = |nth| thread::spawn_or_abort(&format!("stream-close-{nth}"), finish.clone()).ok();
+        let helpers: Vec<JoinHandle<()>> = (0..helpers).filter_map(start).collect();
+        finish();
+        for helper in helpers {
+            assert!(helper.join().is_ok(), "a panic of a stream's thread ends the process");
         }
     }
 }

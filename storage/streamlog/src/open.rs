@@ -169,10 +169,14 @@ fn settle(node: &Node, id: u64, newest: &Looked) -> Result<Settled, StreamError>
         node.cut_tails.fetch_add(1, Ordering::Relaxed);
         cut_tail = Some(CutTail { path: path.clone(), position: end, bytes, what });
     }
-    if node.syncs() {
+    // A head was durable before the file had its name.
+    let has_chunks = file.extent().last_chunk != 0;
+    if node.syncs() && has_chunks {
         write_again(&*handle, &path, u64::from(newest.synced)..end)?;
     }
-    handle.sync_data().map_err(StreamError::io("sync", &path))?;
+    if has_chunks || cut_tail.is_some() {
+        handle.sync_data().map_err(StreamError::io("sync", &path))?;
+    }
     // The process that began the file may not have come so far.
     node.settle_folder(folder_path(&node.place.dir, id))?;
     Ok((Some(handle), cut_tail))

@@ -282,8 +282,9 @@ impl StreamLog {
 
     /// Writes the footer of the newest file.
     fn close_file(&self, writing: &mut Writing) -> Result<(), StreamError> {
-        // Without a handle nothing was written since it was closed the last time.
-        let Some(handle) = writing.handle.clone().filter(|_| !writing.is_damaged) else { return Ok(()) };
+        // Without a handle nothing was written since it was closed the last time. A file without chunks is read as fast as a footer.
+        let is_to_close = !writing.is_damaged && writing.last_chunk != 0;
+        let Some(handle) = writing.handle.clone().filter(|_| is_to_close) else { return Ok(()) };
         let path = self.path_of(&writing.file);
         let (extent, index) = (writing.file.extent(), writing.file.index().unwrap_or_default());
         let footer = Footer { extent, index: (*index).clone(), tracking: writing.tracking.encode() };

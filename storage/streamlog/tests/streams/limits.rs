@@ -162,3 +162,30 @@ fn a_failed_sync_ends_the_stream_and_what_was_confirmed_is_there_after_the_next_
     let bench = bench.again();
     assert_eq!(read_from(&bench, &bench.open(1, Limits::default()), Seek::First)[0].1, b"confirmed");
 }
+
+#[test]
+fn many_streams_are_closed_by_several_threads_and_a_start_syncs_none_of_their_files() {
+    const STREAMS: u64 = 200;
+    let (disk, clock) = (SimDisk::new(), Arc::new(SimClock::new(1_700_000_000_000)));
+    let options = StreamOptions { syncs: true, writers: 2, readers: 1, tail_bytes: 4096 };
+    let on_disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let logs = StreamLogs::start(on_disk, Path::new(DIR), clock.clone(), options).unwrap();
+    let open = |id| logs.open(id, Limits::default(), Arc::<Listener>::default()).unwrap().log;
+    let open: Vec<_> = (0..STREAMS).map(open).collect();
+    // Every other one stays empty.
+    open.iter().step_by(2).for_each(|log| {
+        append(log, &[b"a message"]);
+    });
+    logs.close();
+    drop((open, logs));
+    let bench = Bench::on(disk, clock, true);
+    let before = bench.disk.sync_count();
+    for id in 0..STREAMS {
+        let opened = bench.look(id);
+        assert!(opened.damages.is_empty() && opened.cut_tail.is_none());
+        assert_eq!(opened.log.committed_next(), 1 - id % 2, "stream {id}");
+    }
+    let folders: std::collections::HashSet<_> =
+        paths(&bench.disk).iter().map(|path| path.parent().unwrap().to_owned()).collect();
+    assert!(bench.disk.sync_count() - before <= folders.len() as u64);
+}

@@ -4,7 +4,7 @@ import base64
 import json
 import urllib.request
 
-from nodes import eventually
+from nodes import Cluster, eventually, ok
 from test_queues import ready
 from test_replicas import answers, declare, drain, numbered, publish
 
@@ -141,3 +141,42 @@ def test_a_node_in_maintenance_leads_no_quorum_queue(three):
     assert a.ctl("drain")[0] == 0
     assert sorted(leaders()) == sorted([b.name, c.name] * 2)
     assert a.ctl("revive")[0] == 0
+
+
+def test_members_follow_the_nodes_of_the_cluster(binary, tmp_path):
+    """A queue with one member gets more: those that the key wants, and more with a policy."""
+    key = "quorum_queue.continuous_membership_reconciliation"
+    config = "\n".join(f"{key}.{words}" for words in ("enabled = true", "target_group_size = 2", "interval = 3600000", "trigger_interval = 300")) + "\n"
+    with Cluster(binary, tmp_path, 3, config) as three:
+        a, b, c = three.nodes
+        declare(a, "small", **{"x-quorum-initial-group-size": 1})
+        publish(a, "small", numbered(30))
+        assert len(listed(a, "small")["members"]) == 1
+        ok(a, "set_policy", "other", "^other$", '{"delivery-limit": 5}')
+        declare(a, "other", **{"x-quorum-initial-group-size": 1})
+        ok(a, "set_policy", "more", "^small$", '{"target-group-size": 3}', "--apply-to", "quorum_queues")
+        eventually(lambda: sorted(listed(b, "small")["in_sync"]) == names(three.nodes), "a policy wants three")
+        eventually(lambda: len(listed(b, "other")["members"]) == 2, "the key wants two")
+        a.kill()
+        eventually(lambda: answers(lambda: ready(b, "small") == 30), "another member leads with all messages")
+
+
+def test_a_message_is_looked_at_from_every_node_and_stays(three):
+    a, b, c = three.nodes
+    declare(a, "q")
+    publish(a, "q", [b"first", b"x" * 100])
+    for node in three.nodes:
+        code, out, err = node.ctl("peek", "q", "2", "--formatter", "json")
+        assert code == 0, out + err
+        said = json.loads(out)
+        assert said["result"] == "ok"
+        message = said["message"]
+        assert (message["payload (max 64 bytes)"], message["routing_keys"], message["exchange"]) == ("x" * 64, ["q"], "")
+        assert (message["delivery_mode"], message["header.x-delivery-count"]) == (2, 0)
+        code, out, err = node.ctl("peek", "q", "3")
+        assert code == 69 and "Target queue does not have a message at that position" in err
+        assert node.ctl("peek", "q", "0")[0] == 64
+        code, out, err = node.ctl("peek", "none", "1")
+        assert code == 69 and "Target queue was not found in virtual host '/'" in err
+    assert ready(b, "q") == 2
+    assert "payload (max 64 bytes)\tfirst" in b.ctl("peek", "q", "1")[1]

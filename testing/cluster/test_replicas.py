@@ -573,3 +573,74 @@ def test_a_link_of_amqp_1_0_stays_while_leadership_moves_to_its_node_and_away(th
     eventually(lambda: answers(lambda: unacked(a, "q") == 0), "all are settled")
     link.close()
     assert drain(c, "q") == []
+
+
+def test_a_consumer_whose_node_is_cut_off_for_a_moment_keeps_what_it_has(three):
+    """Nobody else gets its messages, and its acks count when the node is back."""
+    a, b, c = three.nodes
+    declare(a, "q")
+    publish(a, "q", numbered(20))
+    held = Holder(b, "q", 10)
+    held.wait(10)
+    three.partition([a, c], [b])
+    eventually(lambda: b.name not in a.running, "it is gone for the others")
+    other = Holder(c, "q", 30)
+    other.wait(10)
+    assert other.bodies() == numbered(10, 10)
+    held.channel.basic_ack(held.got[3][0], multiple=True)
+    held.stay(0.2)
+    three.heal()
+    three.wait(three.nodes)
+    eventually(lambda: answers(lambda: unacked(a, "q") == 16), "the acks of the other side count")
+    held.channel.basic_ack(0, multiple=True)
+    other.channel.basic_ack(0, multiple=True)
+    eventually(lambda: (held.stay(0.05), other.stay(0.05), answers(lambda: unacked(a, "q") == 0))[-1], "all are settled")
+    assert len(held.got) == len(other.got) == 10 and not held.cancelled, "nothing comes again"
+    publish(a, "q", numbered(6, 20))
+    eventually(lambda: (held.stay(0.05), other.stay(0.05), len(held.got) + len(other.got) == 26)[-1], "both are served")
+    assert len(held.got) > 10, "it consumes again"
+    held.connection.close()
+    other.connection.close()
+
+
+def test_a_consumer_whose_node_stays_away_loses_its_messages_after_the_timeout_of_the_queue(three):
+    a, b, c = three.nodes
+    declare(a, "q", **{"x-consumer-disconnected-timeout": 3000})
+    publish(a, "q", numbered(10))
+    held = Holder(b, "q", 10)
+    held.wait(10)
+    three.partition([a, c], [b])
+    eventually(lambda: b.name not in a.running, "it is gone for the others")
+    assert ready(c, "q") == 0, "they are still its own"
+    eventually(lambda: answers(lambda: ready(c, "q") == 10), "they come back")
+    other = Holder(c, "q", 30)
+    other.wait(10)
+    assert all(redelivered for _, redelivered, _ in other.got)
+    three.heal()
+    three.wait(three.nodes)
+    held.channel.basic_ack(0, multiple=True)
+    held.stay(0.5)
+    other.channel.basic_ack(0, multiple=True)
+    other.stay(0.5)
+    eventually(lambda: answers(lambda: unacked(a, "q") == 0), "the ones who have them settle them")
+    assert len(held.got) == 10
+    held.connection.close()
+    other.connection.close()
+
+
+def test_a_leader_that_waits_for_a_majority_says_so(three):
+    a, b, c = three.nodes
+    declare(a, "q")
+    publish(a, "q", numbered(1))
+    b.kill()
+    eventually(lambda: "not in sync: node " + b.name + ", which is down" in a.ctl("explain_delivery", "q")[1], "it says who lacks messages")
+    c.pause()
+    publisher = threading.Thread(target=publish, args=(a, "q", [b"1"]))
+    publisher.start()
+    wanted = f"confirms wait for node {c.name}, which is down, and without which there is no majority"
+    eventually(lambda: wanted in a.ctl("explain_delivery", "q")[1], "it says who is missing")
+    eventually(lambda: f"the queue has confirmed nothing for 10 s: it waits for node {c.name}" in a.log_text(), "so does the log", 30)
+    c.resume()
+    eventually(lambda: "the queue confirms again" in a.log_text(), "it goes on")
+    publisher.join(20)
+    assert not publisher.is_alive()

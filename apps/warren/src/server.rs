@@ -549,6 +549,8 @@ fn broker_options(options: &Options, name: &NodeName) -> BrokerOptions {
         loopback_users: access.loopback_users.clone(),
         default_queue_type: options.queues.default_queue_type.name().into(),
         placement: options.queues.placement,
+        consumer_disconnected_timeout_ms: options.queues.consumer_disconnected_timeout_ms,
+        reconciliation: options.queues.reconciliation,
         transient_queues: options.queues.transient_nonexclusive == Permit::Permitted,
         amqp_address_v1: options.queues.amqp_address_v1 == Permit::Permitted,
         relaxed_redeclaration: options.queues.relaxed_redeclaration == Permit::Permitted,

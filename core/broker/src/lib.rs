@@ -91,7 +91,7 @@ pub use logins::{LOGIN_SOURCES_MAX, LoginOutcome, LoginProtocol, LoginRecording,
 pub use memory_use::MemoryUse;
 pub use metadata::Placement;
 pub use open_errors::{OpenError, StartError};
-pub use options::{BrokerOptions, DefaultObjects};
+pub use options::{BrokerOptions, DefaultObjects, Reconciliation};
 pub use password_rule::PasswordRule;
 pub use permission::Permission;
 pub use queue_types::{QUEUE_TYPE_ARGUMENT, queue_config, queue_type};
@@ -113,8 +113,8 @@ pub use queues::RetryOf;
 pub use queues::{
     ArgumentError, ArgumentReason, BodyBuffer, BodyBytes, ConsumerId, ConsumerSpec, ConsumerStats, Credit,
     CreditNews, Delivery, DeliveryTotals, DeliveryView, GotMessage, Head, InMemory, Kind, LargeBody,
-    MemberStanding, MessageSeq, QueueCounts, QueueGlance, QueueStats, QueueTotals, Scheduled, SettleHow,
-    SettleRun, Standing,
+    MemberStanding, MessageSeq, Peeked, QueueCounts, QueueGlance, QueueStats, QueueTotals, Scheduled,
+    SettleHow, SettleRun, Standing,
 };
 pub use routing::{ArgumentError as ExchangeArgumentError, Passage};
 pub use stdx::ConnectionId;

@@ -59,10 +59,42 @@ pub struct BrokerOptions {
     /// After how long without any delivery a queue is reported whose messages wait although a consumer could take them,
     /// milliseconds. Default 30 s.
     pub stall_ms: u64,
+    /// How long the messages of a consumer whose node cannot be reached stay its own, milliseconds, unless arguments or a policy of the queue
+    /// say otherwise. Default 60 s.
+    pub consumer_disconnected_timeout_ms: u64,
+    /// When the members of quorum queues follow the nodes of the cluster. Default never.
+    pub reconciliation: Reconciliation,
     /// Bytes of backlog a queue keeps in memory before its middle goes to disk. Default 4 MiB.
     pub queue_memory_bytes_max: usize,
     /// Whether the stages of messages' ways are measured. Default on.
     pub stages: StageTiming,
+}
+
+/// When the members of quorum queues follow the nodes of the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reconciliation {
+    /// Whether they do. Default no.
+    pub enabled: bool,
+    /// How often each leader looks, milliseconds. Default 3,600,000.
+    pub interval_ms: u64,
+    /// How long after a node has joined or left, or policies have changed, milliseconds. Default 10,000.
+    pub trigger_interval_ms: u64,
+    /// Whether members on nodes that are not in the cluster go. Default no.
+    pub auto_remove: bool,
+    /// How many members a queue without the policy `target-group-size` is to have; `None`, the default, leaves them as they are.
+    pub target_group_size: Option<u16>,
+}
+
+impl Default for Reconciliation {
+    fn default() -> Reconciliation {
+        Reconciliation {
+            enabled: false,
+            interval_ms: 3_600_000,
+            trigger_interval_ms: 10_000,
+            auto_remove: false,
+            target_group_size: None,
+        }
+    }
 }
 
 /// Objects created when the data directory is empty (B17).
@@ -106,6 +138,8 @@ impl Default for BrokerOptions {
             event_exchange_vhost: None,
             log_exchange_vhost: None,
             stall_ms: 30_000,
+            consumer_disconnected_timeout_ms: 60_000,
+            reconciliation: Reconciliation::default(),
             queue_memory_bytes_max: 4 << 20,
             stages: StageTiming::On,
         }

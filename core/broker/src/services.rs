@@ -124,6 +124,8 @@ pub(crate) struct Services {
     pub(crate) counters: Arc<NodeCounters>,
     /// Queues that could deliver and do not.
     pub(crate) stalls: Stalls,
+    /// See [`crate::BrokerOptions::consumer_disconnected_timeout_ms`].
+    pub(crate) consumer_disconnected_timeout_ms: u64,
     pub(crate) configs: Configs,
     /// Where the time of messages goes.
     pub(crate) stages: Arc<Stages>,

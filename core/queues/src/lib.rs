@@ -46,6 +46,6 @@ pub use store::{
 pub use stream::{StreamRules, age_ms};
 pub use traffic::{
     ConsumerId, ConsumerSpec, ConsumerStats, Credit, CreditNews, Delivery, Flow, GotMessage, InMemory,
-    InStream, IncomingMessage, IncomingMessages, MemberStanding, MessageSeq, QueueCounts, QueueGlance,
-    QueueStats, SettleHow, SettleRun,
+    InStream, IncomingMessage, IncomingMessages, MemberStanding, MessageSeq, Peeked, QueueCounts,
+    QueueGlance, QueueStats, SettleHow, SettleRun,
 };

@@ -194,6 +194,28 @@ pub struct SettleRun {
     pub count: u32,
 }
 
+/// A message that somebody looks at, and that stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Peeked {
+    /// There is none at that position.
+    Nothing,
+    /// It is being read from disk: to be asked for again.
+    Waits,
+    /// The message.
+    Message {
+        /// Exchange.
+        exchange: Box<[u8]>,
+        /// Routing key.
+        routing_key: Box<[u8]>,
+        /// Raw properties.
+        properties: Box<[u8]>,
+        /// Body.
+        body: Box<[u8]>,
+        /// How often it failed.
+        failed: u32,
+    },
+}
+
 /// A message fetched by basic.get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GotMessage {

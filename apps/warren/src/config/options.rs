@@ -9,7 +9,7 @@ use super::prometheus::PrometheusOptions;
 use super::stream::StreamOptions;
 use super::tls::{ClientTlsOptions, HttpTlsOptions};
 use crate::logging::{LogFilter, LogFormat};
-use broker::{DiskLimit, MemoryLimit, PasswordRule, Placement, VhostSeeds};
+use broker::{DiskLimit, MemoryLimit, PasswordRule, Placement, Reconciliation, VhostSeeds};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -560,6 +560,10 @@ pub struct QueueOptions {
     pub amqp_address_v1: Permit,
     /// Declarations of quorum queues that exist as classic queues. Default denied.
     pub relaxed_redeclaration: Permit,
+    /// How long deliveries stay with a consumer whose node cannot be reached, milliseconds. Default 60,000.
+    pub consumer_disconnected_timeout_ms: u64,
+    /// When the members of quorum queues follow the nodes of the cluster. Default never.
+    pub reconciliation: Reconciliation,
 }
 
 impl Default for QueueOptions {
@@ -572,6 +576,8 @@ impl Default for QueueOptions {
             global_qos: Permit::Permitted,
             amqp_address_v1: Permit::Denied,
             relaxed_redeclaration: Permit::Denied,
+            consumer_disconnected_timeout_ms: 60_000,
+            reconciliation: Reconciliation::default(),
         }
     }
 }

@@ -405,6 +405,7 @@ fn of_members(request: &Request) -> Option<String> {
         "shrink" => format!("Shrinking quorum queues on {first}..."),
         "reclaim_quorum_memory" => format!("Will garbage collect quorum queue {first} ..."),
         "force_checkpoint" => "Forcing checkpoint for all matching quorum queues...".into(),
+        "peek" => format!("Peeking at quorum queue {first} at position {second} on node {node} ..."),
         "transfer_leadership" => {
             format!("Transferring leadership of quorum queue {first} to node {second}...")
         }

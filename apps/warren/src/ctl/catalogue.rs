@@ -70,7 +70,6 @@ const ABSENT: &[(&str, &[&str])] = &[
         ],
     ),
     ("the metadata are on this node alone: there is no state of a group to show", &["metadata_store_status"]),
-    ("messages of quorum queues are looked at with the HTTP API or the UI", &["peek"]),
     ("values in configuration files are not encrypted", &["encrypt_conf_value", "decrypt_conf_value"]),
 ];
 

@@ -17,13 +17,23 @@ impl Queue {
     /// How long its deliveries may stay unacked, milliseconds (B135): the lower of its argument and its policy, else the node's
     /// setting; 0 is for ever.
     pub fn consumer_timeout_ms(&self, of_node: Option<u64>) -> u64 {
-        let argument = self.arguments().as_table().get("x-consumer-timeout").and_then(|value| value.as_i64());
-        let argument = argument.map(|timeout_ms| u64::try_from(timeout_ms).unwrap_or(0));
-        let own = match (argument, self.policies().natural("consumer-timeout")) {
+        self.lower_of("x-consumer-timeout", "consumer-timeout").or(of_node).unwrap_or(0)
+    }
+
+    /// How long deliveries stay with a consumer whose node cannot be reached, milliseconds; 0 is not at all.
+    pub(crate) fn consumer_disconnected_timeout_ms(&self) -> u64 {
+        let own = self.lower_of("x-consumer-disconnected-timeout", "consumer-disconnected-timeout");
+        own.unwrap_or(self.services().consumer_disconnected_timeout_ms)
+    }
+
+    /// The lower of an argument and a policy, if there is any.
+    fn lower_of(&self, argument: &str, policy: &str) -> Option<u64> {
+        let argument = self.arguments().as_table().get(argument).and_then(|value| value.as_i64());
+        let argument = argument.map(|number| u64::try_from(number).unwrap_or(0));
+        match (argument, self.policies().natural(policy)) {
             (Some(argument), Some(policy)) => Some(argument.min(policy)),
             (one, other) => one.or(other),
-        };
-        own.or(of_node).unwrap_or(0)
+        }
     }
 
     /// How often a message may fail before it dies (B152); `None` is no limit.
@@ -64,6 +74,9 @@ impl Queue {
 
     /// Its terms have changed. An idle queue takes them up when it is used, unless it must watch the clock or is a stream.
     pub(crate) fn reconfigure(self: &Arc<Self>) {
+        if let Some(cluster) = &self.services().cluster {
+            cluster.fars().note_policies();
+        }
         let is_idle = self.state.try_lock().is_some_and(|kept| kept.used().is_none());
         if !is_idle || self.config().expires_ms.is_some() || self.stream.get().is_some() {
             self.submit(Event::Reconfigure);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use queues::{ConsumerId, Credit, QueueCounts, QueueStats, SettleHow, SettleRun};
+use queues::{ConsumerId, Credit, Peeked, QueueCounts, QueueStats, SettleHow, SettleRun};
 
 use crate::call::Call;
 use crate::cell::examine::Examined;
@@ -52,6 +52,13 @@ impl Queue {
         }
         let portions = portions::of(how, runs).into_iter();
         self.submit_here(portions.map(|runs| Event::Settle(how, runs, self.services().stages.begin())));
+    }
+
+    /// Looks at the ready message at a position, from 0, in the order in which they go out. It stays as it is. Only where the queue is led.
+    pub fn peek(self: &Arc<Self>, position: u64) -> Call<Peeked> {
+        let (reply, call) = Call::pair();
+        self.submit_here_one(Event::Peek(position, reply));
+        call
     }
 
     /// Ready messages and consumers now.

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use queues::{QueueCounts, QueueStats};
+use queues::{Peeked, QueueCounts, QueueStats};
 
 use super::{CellState, Event, Queue};
 use crate::cell::condition::Condition;
@@ -79,6 +79,7 @@ impl Queue {
             Event::Purge(purged, reply) => reply.send(*purged),
             Event::Counts(reply) => reply.send(Err(refused())),
             Event::Stats(reply) => reply.send(QueueStats::default()),
+            Event::Peek(_, reply) => reply.send(Peeked::Nothing),
             Event::Scheduled(_, reply) => reply.send(Vec::new()),
             Event::DropScheduled(_, reply) => reply.send(false),
             Event::Delete { if_empty: true, reply, .. } => reply.send(Err(refused())),
@@ -181,6 +182,7 @@ impl Queue {
             Event::Purge(purged, reply) => reply.send(*purged),
             Event::Counts(reply) => reply.send(Ok(QueueCounts::default())),
             Event::Stats(reply) => reply.send(QueueStats::default()),
+            Event::Peek(_, reply) => reply.send(Peeked::Nothing),
             Event::Scheduled(_, reply) => reply.send(Vec::new()),
             Event::DropScheduled(_, reply) => reply.send(false),
             Event::Delete { reply, .. } => reply.send(Ok(DeletedQueue { ready: 0 })),

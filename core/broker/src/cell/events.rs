@@ -114,7 +114,7 @@ impl Queue {
                 reply.send(if added { Ok(()) } else { Err(Refused::ExclusiveUse(self.resource())) });
             }
             Event::Cancel(..) => cancel(machine, event, now_ms, &mut fx),
-            Event::Get(..) => get(machine, event, next_get, now_ms, &mut fx),
+            Event::Get(..) | Event::Peek(..) => get(machine, event, next_get, now_ms, &mut fx),
             Event::Purge(..) => progress = purge(machine, event, &mut fx),
             Event::Counts(reply) => reply.send(Ok(machine.counts())),
             Event::Touch => machine.touch(now_ms, &mut fx),
@@ -342,7 +342,7 @@ fn ask_delayed(machine: &mut AnyMachine, event: &mut Event, fx: &mut CellEffects
     }
 }
 
-/// A client asks for one message.
+/// A client asks for one message, or somebody looks at one.
 fn get(
     machine: &mut AnyMachine,
     event: &mut Event,
@@ -350,6 +350,9 @@ fn get(
     now_ms: u64,
     fx: &mut CellEffects<'_>,
 ) {
+    if let Event::Peek(position, reply) = event {
+        return reply.send(machine.show_ready(*position, fx));
+    }
     let Event::Get(ack_required, reply) = std::mem::replace(event, Event::Handled) else { return };
     let token = GetToken(*next_get);
     *next_get += 1;

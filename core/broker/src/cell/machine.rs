@@ -8,8 +8,9 @@ use std::sync::Arc;
 use message::MessageView;
 use queues::{
     BodyBuffer, Classic, ConsumerId, ConsumerSpec, Credit, Delayed, DeliveryView, DiskAnswer, Effects, Flow,
-    GetToken, IncomingMessage, IncomingMessages, Kind, Machine, PublishOutcome, QueueConfig, QueueCounts,
-    QueueGlance, QueueStats, Recovering, SettleHow, SettleRun, SettledRun, SharedBody, Store, TurnedAway,
+    GetToken, IncomingMessage, IncomingMessages, Kind, Machine, Peeked, PublishOutcome, QueueConfig,
+    QueueCounts, QueueGlance, QueueStats, Recovering, SettleHow, SettleRun, SettledRun, SharedBody, Store,
+    TurnedAway,
 };
 
 #[cfg(test)]
@@ -112,6 +113,14 @@ impl MachineType {
 }
 
 impl AnyMachine {
+    /// Shows the ready message at a position; nothing of types that do not know that.
+    pub(crate) fn show_ready(&mut self, position: u64, fx: &mut impl Effects) -> Peeked {
+        match self {
+            AnyMachine::Classic(classic) => classic.show_ready(position, fx),
+            _ => Peeked::Nothing,
+        }
+    }
+
     /// Whether it is a queue that does what another node's has logged.
     pub(crate) fn follows(&self) -> bool {
         matches!(self, AnyMachine::Classic(classic) if classic.follows())

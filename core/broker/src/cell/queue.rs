@@ -11,7 +11,8 @@ use metadata::{Arguments, QueueRecord};
 use parking_lot::{Mutex, RwLock};
 use queues::{
     BlockPlace, BlockToken, BodyBytes, ConsumerId, ConsumerSpec, Credit, GetToken, GotMessage, Kind, Machine,
-    MessageSeq, QueueCounts, QueueStats, Scheduled, SettleHow, SettleRun, SettledRun, SharedBody, Store,
+    MessageSeq, Peeked, QueueCounts, QueueStats, Scheduled, SettleHow, SettleRun, SettledRun, SharedBody,
+    Store,
 };
 use stdx::{ConnectionId, QueueId, piece_bytes};
 
@@ -146,6 +147,8 @@ pub(crate) enum Event {
     ShareMemory,
     Stats(Reply<QueueStats>),
     Examine(Reply<Examined>),
+    /// Somebody looks at the ready message at a position, from 0.
+    Peek(u64, Reply<Peeked>),
     Tick,
     /// It has been empty for a while, or was.
     Rest,

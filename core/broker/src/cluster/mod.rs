@@ -22,6 +22,7 @@ mod node;
 mod outgoing;
 pub mod peers;
 mod progress;
+mod reconciling;
 mod replica;
 pub(crate) mod replicas;
 mod telling;

@@ -474,8 +474,8 @@ impl PeerEvents for Cluster {
         self.0.shared.add(Event::Up(peer.clone()));
     }
 
-    fn down(&self, name: &NodeName, _epoch: Epoch, _why: DownReason) {
-        self.0.shared.fars.down(name);
+    fn down(&self, name: &NodeName, _epoch: Epoch, why: DownReason) {
+        self.0.shared.fars.down(name, why != DownReason::Closed);
         self.note_short(name, (false, false));
         self.0.shared.add(Event::Down(name.clone()));
     }

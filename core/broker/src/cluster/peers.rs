@@ -42,8 +42,9 @@ pub struct VersionRange {
 
 impl VersionRange {
     /// Versions that this build speaks and reads. 2: nodes report what they have applied, and pass direct replies on.
-    /// 3: they tell how many clients they have of what has limits.
-    pub const OWN: VersionRange = VersionRange { min: 1, max: 3 };
+    /// 3: they tell how many clients they have of what has limits. 4: consumers bring the number of their deliveries, leaders tell what they
+    /// have handed out, and handovers have names.
+    pub const OWN: VersionRange = VersionRange { min: 4, max: 4 };
 
     /// The version that two nodes use: the newest that both know. `None`: they have none in common.
     #[must_use]

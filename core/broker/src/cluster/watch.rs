@@ -8,6 +8,7 @@ use platform::Monotonic;
 use super::driver::Driver;
 use super::machine::Machine;
 use super::name::NodeName;
+use super::reconciling::{MOVES_MAX, Reconciling, wanted};
 use super::replica::Replica;
 
 /// A node whose link has ended is noted as down after so long: its queues get other leaders then.
@@ -23,6 +24,8 @@ pub(super) struct Watch {
     /// Since when nodes are not linked.
     missing: BTreeMap<u16, Monotonic>,
     next_look: Monotonic,
+    /// When members follow the nodes.
+    pub(super) reconciling: Reconciling,
 }
 
 /// The nodes that a state has as down.
@@ -66,6 +69,29 @@ impl Driver {
         let Some(inner) = inner.upgrade() else { return };
         let now_ms = inner.services.now_ms();
         self.shared.fars.replicated().iter().for_each(|queue| queue.look_at_members(now_ms));
+        drop(inner);
+        self.reconcile();
+    }
+
+    /// Members of queues that this node leads follow the nodes of the cluster, if it is time.
+    fn reconcile(&mut self) {
+        let Machine::Broker(inner) = &self.machine else { return };
+        let Some(inner) = inner.upgrade() else { return };
+        let (rules, Some(cluster)) = (&inner.options.reconciliation, &inner.services.cluster) else { return };
+        let (view, now_ms) = (cluster.view(), inner.services.now_ms());
+        let nodes = view.members.iter().map(|member| member.number).collect();
+        let has_news = self.shared.fars.take_policies();
+        if !rules.enabled || !self.watch.reconciling.is_due(rules, nodes, has_news, now_ms) {
+            return;
+        }
+        let vhosts: Vec<_> = inner.vhosts.read().values().cloned().collect();
+        let wanted = wanted(vhosts.iter().flat_map(|vhost| vhost.queues()), &view, rules);
+        for (queue, change, node) in wanted.iter().take(MOVES_MAX) {
+            let name = String::from_utf8_lossy(queue.name());
+            tracing::info!(queue = %name, vhost = queue.vhost_name(), node, ?change, "a member of a quorum queue follows the cluster");
+            queue.change_member(*change, *node);
+        }
+        self.watch.reconciling.looked(rules, !wanted.is_empty(), now_ms);
     }
 
     /// A link has come or gone: queues that are on both nodes are told.

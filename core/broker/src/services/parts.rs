@@ -1,7 +1,7 @@
 //! Parts of the services, and how they begin: the objects that answer for the log and the segments are connected to them here.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 use commitlog::{Log, SegmentIo, Segments};
 use metadata::FIRST_NODE;
@@ -98,6 +98,7 @@ impl Parts {
             announcer,
             counters: Arc::default(),
             stalls: Stalls::after(options.stall_ms),
+            consumer_disconnected_timeout_ms: options.consumer_disconnected_timeout_ms,
             configs: Configs::default(),
             stages,
             motion,
@@ -106,8 +107,7 @@ impl Parts {
             sizes: foundation.sizes,
             segment_totals: Arc::default(),
         });
-        let node: Weak<dyn BodyNode> = Arc::downgrade(&(services.clone() as Arc<dyn BodyNode>));
-        services.bodies.belong_to(node);
+        services.bodies.belong_to(Arc::downgrade(&(services.clone() as Arc<dyn BodyNode>)));
         Ok(services)
     }
 }

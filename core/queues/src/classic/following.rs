@@ -135,6 +135,17 @@ impl Classic {
         claim
     }
 
+    /// The node of a consumer can be reached again, and has kept so many deliveries to it, which are unacked here: they count for the consumer, which
+    /// was cancelled meanwhile.
+    pub fn take_back(&mut self, consumer: ConsumerId, count: u64) {
+        (0..count).for_each(|_| self.service.consumers.claimed(consumer));
+    }
+
+    /// Shows the ready message at a position, from 0, in the order in which they go out. Nothing changes.
+    pub fn show_ready(&mut self, position: u64, fx: &mut impl Effects) -> crate::Peeked {
+        self.store.show_ready(position, fx)
+    }
+
     /// Nobody else comes with a claim: consumers are served.
     pub fn end_claims(&mut self, now_ms: u64, fx: &mut impl Effects) {
         self.store.claimed = None;

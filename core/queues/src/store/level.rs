@@ -538,6 +538,35 @@ impl Level {
         run.first().copied()
     }
 
+    /// Number of the ready message behind `nth` others of this level, in the order in which they go out.
+    pub(crate) fn ready_at(&self, nth: u64) -> Option<u64> {
+        let returned = self.returned.len() as u64;
+        if nth < returned {
+            return self.returned.iter().nth(usize::try_from(nth).ok()?).copied();
+        }
+        let mut left = nth - returned;
+        if left >= self.reserved {
+            return Some(self.cursor + (left - self.reserved)).filter(|number| *number < self.next);
+        }
+        let in_reserve = |block: &&Block| {
+            block.first < self.reserve.end && self.reserve.start < block.end() && block.live > 0
+        };
+        for block in self.blocks.iter().filter(in_reserve) {
+            if block.live == block.count && left >= u64::from(block.live) {
+                left -= u64::from(block.live);
+                continue;
+            }
+            let numbers = block.first.max(self.reserve.start)..block.end().min(self.reserve.end);
+            for number in numbers.filter(|number| !block.is_settled(*number)) {
+                if left == 0 {
+                    return Some(number);
+                }
+                left -= 1;
+            }
+        }
+        None
+    }
+
     /// Whether the first ready message is in memory.
     pub(crate) fn is_head_here(&self) -> bool {
         self.head().and_then(|number| self.block(number)).is_some_and(Block::is_resident)

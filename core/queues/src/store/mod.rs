@@ -21,6 +21,7 @@ pub(crate) mod index;
 pub(crate) mod level;
 pub(crate) mod listing;
 pub(crate) mod messages;
+mod peeking;
 pub(crate) mod recovery;
 pub(crate) mod returned;
 pub(crate) mod spill;

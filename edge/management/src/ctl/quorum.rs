@@ -1,5 +1,7 @@
 //! Commands about the members of quorum queues, as RabbitMQ's `rabbitmq-queues` has them. Refuses to know how members agree.
 
+mod peeking;
+
 use std::sync::Arc;
 
 use broker::{Broker, Kind, Queue};
@@ -26,6 +28,7 @@ pub(crate) const COMMANDS: Commands = &[
     ("force_checkpoint", |it| force_checkpoint(it.broker, it.request)),
     ("transfer_leadership", |it| transfer_leadership(it.broker, it.node, it.request)),
     ("rebalance", |it| rebalance(it.broker, it.request)),
+    ("peek", |it| peeking::peek(it.broker, it.node, it.request)),
 ];
 
 /// Why a command about members does not go on.

@@ -252,7 +252,7 @@ const SHAPES: &[Shape] = &[
         delivered_total: integer, disk_requests: integer, dropped_total: integer, expired_total: integer, head: string,
         letters_await_room: boolean, log: {confirms_after: string, pending_bytes: integer,
         problem: string | null, segment_pending_bytes: integer}, message_ttl_ms: integer | null, published_total: integer, publishers_held_by: [string],
-        queue: string, ready: integer, room_held_by: [string], stalled_ms: integer, state: string, still_ms: integer, unacked: integer, verdict: string, vhost: string}",
+        members_behind: [string], queue: string, ready: integer, room_held_by: [string], stalled_ms: integer, state: string, still_ms: integer, unacked: integer, verdict: string, vhost: string}",
     ),
     shape("GlobalParameter", "{name: string, value: any}"),
     shape("Listener", "{ip_address: string, node: string, port: integer, protocol: string, socket_opts: <any>, tls: boolean}"),

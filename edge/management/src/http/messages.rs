@@ -21,7 +21,7 @@ use super::exchanges;
 use super::problem::Problem;
 use super::reply::{About, Answer, Reply};
 use super::room::{Full, LongText, Room, SHORT_BYTES_MAX};
-use crate::resources::values::{self, raw_table, table};
+use crate::resources::values::{self, raw_table};
 
 /// How long a publish may wait for its confirm.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(5);
@@ -343,7 +343,7 @@ impl Serialize for ShownOne<'_> {
         map.serialize_entry("exchange", &values::text(&message.exchange))?;
         map.serialize_entry("routing_key", &values::text(&message.routing_key))?;
         map.serialize_entry("message_count", &message.ready_left)?;
-        map.serialize_entry("properties", &properties_object(&message.properties))?;
+        map.serialize_entry("properties", &values::properties(&Properties::new(&message.properties)))?;
         match plain {
             Some(text) => map.serialize_entry("payload", text)?,
             None => map.serialize_entry("payload", &InBase64(&message.body))?,
@@ -360,35 +360,4 @@ impl Serialize for InBase64<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(&Base64Display::new(self.0, &STANDARD))
     }
-}
-
-/// Properties that are there, by RabbitMQ's names; none at all is an empty list, as with RabbitMQ.
-fn properties_object(raw: &[u8]) -> Value {
-    let properties = Properties::new(raw);
-    let mut object = Map::new();
-    let texts = [
-        ("content_type", properties.content_type()),
-        ("content_encoding", properties.content_encoding()),
-        ("correlation_id", properties.correlation_id()),
-        ("reply_to", properties.reply_to()),
-        ("expiration", properties.expiration()),
-        ("message_id", properties.message_id()),
-        ("type", properties.type_()),
-        ("user_id", properties.user_id()),
-        ("app_id", properties.app_id()),
-        ("cluster_id", properties.cluster_id()),
-    ];
-    for (name, value) in texts {
-        value.map(|value| object.insert(name.into(), values::text(&value)));
-    }
-    let numbers = [
-        ("delivery_mode", properties.delivery_mode().map(u64::from)),
-        ("priority", properties.priority().map(u64::from)),
-        ("timestamp", properties.timestamp()),
-    ];
-    for (name, value) in numbers {
-        value.map(|value| object.insert(name.into(), value.into()));
-    }
-    properties.headers().map(|headers| object.insert("headers".into(), table(headers.raw())));
-    if object.is_empty() { json!([]) } else { Value::Object(object) }
 }

@@ -65,6 +65,8 @@ pub(crate) struct DeliveryExplanation {
     pub(crate) publishers_held_by: Vec<&'static str>,
     /// Nodes that publishers wait for before they get confirms, with what each lacks; of a queue that several nodes have.
     pub(crate) confirms_wait_for: Vec<String>,
+    /// Nodes that have the queue and lack messages, with what each lacks. Publishers do not wait for them.
+    pub(crate) members_behind: Vec<String>,
     /// Alarms that are on, in words.
     pub(crate) alarms: Vec<String>,
     /// The state of the message log.
@@ -271,7 +273,8 @@ fn silent(broker: &Broker, queue: &Queue) -> DeliveryExplanation {
         room_held_by: Vec::new(),
         consumers: Vec::new(),
         publishers_held_by: reasons::of_node(broker.alarms().raised(), &storage),
-        confirms_wait_for: members::confirms_wait_for(queue),
+        confirms_wait_for: queue.confirms_wait_for(),
+        members_behind: queue.members_behind(),
         alarms: alarms::lines(broker),
         log: LogExplanation {
             confirms_after: if storage.fsync { "fsync" } else { "write" },
@@ -316,6 +319,7 @@ impl DeliveryExplanation {
             if held.is_empty() { "not held".into() } else { format!("held: {held}") }
         ));
         lines.extend(self.confirms_wait_for.iter().map(|it| format!("  confirms wait for {it}")));
+        lines.extend(self.members_behind.iter().map(|it| format!("  not in sync: {it}")));
         lines.push(format!("Alarms: {}", or_none(self.alarms.join("; "))));
         lines.push(format!(
             "Log: persistent messages are confirmed after {}; {} bytes are not durable yet, {} bytes of backlogs on their way",

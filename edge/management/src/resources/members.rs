@@ -68,18 +68,6 @@ pub(crate) fn led_elsewhere(queue: &Queue) -> Option<(&'static str, String)> {
     Some(("leaderless", format!("The queue has no leader: {nodes} {} {are} down.", down.join(" and "))))
 }
 
-/// Members in sync that have not confirmed everything yet, while this node leads: confirms wait for them.
-pub(crate) fn confirms_wait_for(queue: &Queue) -> Vec<String> {
-    let places = queue.places();
-    let standings = queue.members();
-    let late = standings.iter().filter(|standing| standing.lag > 0);
-    let line = |standing: &MemberStanding| {
-        let place = places.iter().find(|place| place.node == standing.node && place.is_in_sync)?;
-        Some(format!("node {}, which has not confirmed {} turns", place.name, standing.lag))
-    };
-    late.filter_map(line).collect()
-}
-
 /// Counts of queues, asked of the nodes that lead them, all at once. `None` for a queue whose leader does not tell in time. Only on
 /// a thread that may block.
 pub(crate) fn stats_of(queues: &[Arc<Queue>]) -> Vec<Option<QueueStats>> {

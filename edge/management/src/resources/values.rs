@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_json::{Map, Value};
-use wire::amqp091::{ArrayBuf, Table, TableBuf, Value as Field};
+use serde_json::{Map, Value, json};
+use wire::amqp091::{ArrayBuf, Properties, Table, TableBuf, Value as Field};
 
 /// Tables and arrays nested deeper than this are shown empty, and refused here. A listing with types has two levels of JSON for each of
 /// them, and readers of JSON, our own among them, go no deeper than 128: a value that is shown and exported can always be read again.
@@ -262,6 +262,36 @@ pub(crate) fn binary(text: &str) -> String {
         }
     }
     if text.is_ascii() { format!("<<\"{escaped}\">>") } else { format!("<<\"{escaped}\"/utf8>>") }
+}
+
+/// Properties that are there, by RabbitMQ's names; none at all is an empty list, as with RabbitMQ.
+pub(crate) fn properties(properties: &Properties<'_>) -> Value {
+    let mut object = Map::new();
+    let texts = [
+        ("content_type", properties.content_type()),
+        ("content_encoding", properties.content_encoding()),
+        ("correlation_id", properties.correlation_id()),
+        ("reply_to", properties.reply_to()),
+        ("expiration", properties.expiration()),
+        ("message_id", properties.message_id()),
+        ("type", properties.type_()),
+        ("user_id", properties.user_id()),
+        ("app_id", properties.app_id()),
+        ("cluster_id", properties.cluster_id()),
+    ];
+    for (name, value) in texts {
+        value.map(|value| object.insert(name.into(), text(&value)));
+    }
+    let numbers = [
+        ("delivery_mode", properties.delivery_mode().map(u64::from)),
+        ("priority", properties.priority().map(u64::from)),
+        ("timestamp", properties.timestamp()),
+    ];
+    for (name, value) in numbers {
+        value.map(|value| object.insert(name.into(), value.into()));
+    }
+    properties.headers().map(|headers| object.insert("headers".into(), table(headers.raw())));
+    if object.is_empty() { json!([]) } else { Value::Object(object) }
 }
 
 #[cfg(test)]

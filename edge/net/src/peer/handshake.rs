@@ -74,7 +74,7 @@ fn explain(verdict: Verdict) -> &'static str {
             "the nodes have different secrets; give both the same .erlang.cookie or RABBITMQ_ERLANG_COOKIE"
         }
         Verdict::Versions => {
-            "no common version of the links; upgrade the older node first to a release between the two"
+            "no common version of the links; give all nodes the same release, and stop all of them for that if the older one cannot be upgraded alone"
         }
         Verdict::NameTaken => "two nodes have the same name; give one another name with --node",
         Verdict::Itself => "this address leads to the node itself",

@@ -30,6 +30,20 @@ const KEYS: &[Key] = &[
         example: "consumer_timeout = 3600000",
     },
     Key {
+        name: "consumer_disconnected_timeout",
+        alias: None,
+        take: Take::Integer {
+            min: 0,
+            max: u64::MAX,
+            unit: Unit::Milliseconds,
+            set: |options, n| options.queues.consumer_disconnected_timeout_ms = n,
+        },
+        default: "60000",
+        doc: "How long unacked messages of a quorum queue stay with a consumer whose node cannot be reached. Then others get them. With 0 they \
+              get them at once.",
+        example: "consumer_disconnected_timeout = 10000",
+    },
+    Key {
         name: "default_queue_type",
         alias: None,
         take: Take::Choice {
@@ -111,5 +125,61 @@ const KEYS: &[Key] = &[
         doc: "Lets clients that ask for a classic queue, or for no type, declare a quorum queue that exists. Whether it is durable, exclusive \
               or deleted with its last consumer is then not compared; the arguments are.",
         example: "quorum_queue.property_equivalence.relaxed_checks_on_redeclaration = true",
+    },
+    Key {
+        name: "quorum_queue.continuous_membership_reconciliation.enabled",
+        alias: None,
+        take: Take::Boolean { set: |options, on| options.queues.reconciliation.enabled = on },
+        default: "false",
+        doc: "Gives quorum queues more members when they have fewer than the policy `target-group-size` or the key `target_group_size` says and \
+              there are nodes for them.",
+        example: "quorum_queue.continuous_membership_reconciliation.enabled = true",
+    },
+    Key {
+        name: "quorum_queue.continuous_membership_reconciliation.target_group_size",
+        alias: None,
+        take: Take::Integer {
+            min: 1,
+            max: 7,
+            unit: Unit::Count,
+            set: |options, n| options.queues.reconciliation.target_group_size = u16::try_from(n).ok(),
+        },
+        default: "",
+        doc: "How many members a quorum queue without the policy `target-group-size` gets by reconciliation. Queues that have more keep them.",
+        example: "quorum_queue.continuous_membership_reconciliation.target_group_size = 3",
+    },
+    Key {
+        name: "quorum_queue.continuous_membership_reconciliation.auto_remove",
+        alias: None,
+        take: Take::Boolean { set: |options, on| options.queues.reconciliation.auto_remove = on },
+        default: "false",
+        doc: "Removes members on nodes that are not in the cluster any more. `forget_cluster_node` does so in any case.",
+        example: "quorum_queue.continuous_membership_reconciliation.auto_remove = true",
+    },
+    Key {
+        name: "quorum_queue.continuous_membership_reconciliation.interval",
+        alias: None,
+        take: Take::Integer {
+            min: 1,
+            max: u64::MAX,
+            unit: Unit::Milliseconds,
+            set: |options, n| options.queues.reconciliation.interval_ms = n,
+        },
+        default: "3600000",
+        doc: "How often each node looks at the members of the quorum queues that it leads.",
+        example: "quorum_queue.continuous_membership_reconciliation.interval = 600000",
+    },
+    Key {
+        name: "quorum_queue.continuous_membership_reconciliation.trigger_interval",
+        alias: None,
+        take: Take::Integer {
+            min: 1,
+            max: u64::MAX,
+            unit: Unit::Milliseconds,
+            set: |options, n| options.queues.reconciliation.trigger_interval_ms = n,
+        },
+        default: "10000",
+        doc: "How long after a node has joined or left, or policies of queues have changed, they are looked at.",
+        example: "quorum_queue.continuous_membership_reconciliation.trigger_interval = 5000",
     },
 ];

@@ -37,7 +37,7 @@ impl Fars {
     }
 
     pub(in crate::cluster) fn up(&self, name: &NodeName, version: u16) {
-        self.down(name);
+        self.down(name, true);
         let Some(peers) = self.peers.get() else {
             self.early.lock().push((name.clone(), version));
             return;
@@ -51,7 +51,8 @@ impl Fars {
         self.linked.write().insert(name.clone(), Arc::new(far));
     }
 
-    pub(in crate::cluster) fn down(&self, name: &NodeName) {
+    /// The link to a node has ended. `may_return`: its process may go on.
+    pub(in crate::cluster) fn down(&self, name: &NodeName, may_return: bool) {
         self.arriving.lock().forget(name);
         self.early.lock().retain(|(early, _)| early != name);
         let is_linked = self.get(name).is_some();
@@ -63,8 +64,18 @@ impl Fars {
         if let Some(far) = gone {
             far.outlet.close();
             far.give_up();
-            far.leave();
+            far.leave(may_return);
         }
+    }
+
+    /// The policies of some queue say something else.
+    pub(crate) fn note_policies(&self) {
+        self.have_policies_changed.store(true, Ordering::Release);
+    }
+
+    /// Whether that has been so since this was asked before.
+    pub(in crate::cluster) fn take_policies(&self) -> bool {
+        self.have_policies_changed.swap(false, Ordering::AcqRel)
     }
 
     /// Several nodes have a queue.
@@ -138,7 +149,7 @@ impl Fars {
         for (_, far) in all {
             far.outlet.close();
             far.give_up();
-            far.leave();
+            far.leave(false);
         }
     }
 

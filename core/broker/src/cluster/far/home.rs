@@ -16,6 +16,7 @@ use crate::cell::{Event, Queue};
 use crate::cluster::awaited::Awaited;
 use crate::cluster::far::known::{Far, Guest};
 use crate::cluster::frames::Fields;
+use crate::cluster::name::NodeName;
 use crate::data::batch::{BatchConfirms, Handover, Picks};
 use crate::data::confirms::{ConfirmRange, ConfirmSink};
 use crate::data::consume::ConsumerSink;
@@ -379,8 +380,8 @@ impl Far {
         });
     }
 
-    /// The link has ended: consumers of the other node leave, and their messages go back.
-    pub(super) fn leave(&self) {
+    /// The link has ended: consumers of the other node leave. What they had goes back, unless they may come again for it.
+    pub(super) fn leave(&self, may_return: bool) {
         let consumers = std::mem::take(&mut *self.guests.consumers.lock());
         let mut queues: HashMap<QueueId, Arc<Queue>> = HashMap::new();
         for (id, (queue, _)) in consumers {
@@ -396,9 +397,17 @@ impl Far {
             let Some(queue) = queues.get(&queue).cloned().or_else(|| self.queue_here(queue)) else {
                 continue;
             };
+            if may_return && queue.keep_for_absent(self.to(), consumer, &held) {
+                continue;
+            }
             let runs: Vec<_> = held.iter().map(|numbers| run_of(consumer, numbers)).collect();
             queue.settle_here(SettleHow::Requeue, &runs);
         }
+    }
+
+    /// The other node.
+    pub(in crate::cluster) fn to(&self) -> &NodeName {
+        self.outlet.to()
     }
 
     fn queue_here(&self, queue: QueueId) -> Option<Arc<Queue>> {

@@ -1,7 +1,7 @@
 //! This node's knowledge of the queues of others: questions on their way, consumers on both sides. Refuses to know what happens to them.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
@@ -46,6 +46,8 @@ pub(crate) struct Fars {
     pub(super) services: OnceLock<Weak<Services>>,
     /// So much of the metadata is applied, or is being applied while the view does not show it yet.
     pub(super) applying: AtomicU64,
+    /// Policies may ask for other members.
+    pub(super) have_policies_changed: AtomicBool,
     /// Queues that several nodes have.
     pub(super) replicated: Mutex<HashMap<QueueId, Weak<Queue>>>,
 }

@@ -170,7 +170,7 @@ impl Far {
         queue.submit_here_one(Event::Replica(Box::new(event)));
         if code == CLAIM && self.outlet.is_closed() {
             // Deliveries that were noted after the link had ended go back as well.
-            self.leave();
+            self.leave(true);
         }
         Some(())
     }

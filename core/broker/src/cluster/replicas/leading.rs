@@ -66,6 +66,16 @@ pub(super) struct Leading<C> {
     joining: BTreeMap<u16, (u64, bool)>,
     /// The confirm waits until all have this turn.
     waiting: VecDeque<(u64, C)>,
+    /// Confirms wait for this turn.
+    still: Option<Still>,
+}
+
+/// Confirms that wait.
+#[derive(Debug)]
+struct Still {
+    floor: u64,
+    since_ms: u64,
+    is_told: bool,
 }
 
 impl<C> Leading<C> {
@@ -79,6 +89,7 @@ impl<C> Leading<C> {
             in_sync: BTreeSet::new(),
             joining: BTreeMap::new(),
             waiting: VecDeque::new(),
+            still: None,
         };
         drop(leading.update(replicas, now_ms));
         leading
@@ -284,7 +295,25 @@ impl<C> Leading<C> {
         self.take_confirmed()
     }
 
-    /// Another node leads: waiting messages will not be confirmed here.
+    /// Whether confirms have waited for so long while no member answered: true once when they have, false once when they go on.
+    pub(super) fn note_still(&mut self, now_ms: u64, wait_ms: u64) -> Option<bool> {
+        let floor = self.floor();
+        match &mut self.still {
+            Some(still) if !self.waiting.is_empty() && still.floor == floor => {
+                let is_news = !still.is_told && still.since_ms + wait_ms <= now_ms;
+                still.is_told |= is_news;
+                is_news.then_some(true)
+            }
+            before => {
+                let was_told = before.as_ref().is_some_and(|still| still.is_told);
+                let now = Still { floor, since_ms: now_ms, is_told: false };
+                *before = (!self.waiting.is_empty()).then_some(now);
+                was_told.then_some(false)
+            }
+        }
+    }
+
+    /// Somebody else leads: what waits will not be confirmed here.
     pub(super) fn give_up(&mut self) -> Vec<C> {
         self.waiting.drain(..).map(|(_, confirm)| confirm).collect()
     }

@@ -2,9 +2,12 @@
 //!
 //! [`leading`] is what the leader keeps of its members. [`role`] begins and ends the part that this node has in a queue. [`shipping`] sends what was
 //! logged, and [`following`] takes it. [`clients`] keeps what clients of this node have at a queue while its leader changes, [`held`] their
-//! unsettled deliveries, and [`claiming`] brings these to the next leader. [`seen`] knows which handovers were taken. The members themselves, and the
-//! leader, are in the metadata: `metadata::Replicas`.
+//! unsettled deliveries, and [`claiming`] brings these to the next leader. [`absent`] and [`absences`] keep those of
+//! unreachable nodes. [`seen`] knows which handovers were taken. The members themselves, and the leader, are in the metadata:
+//! `metadata::Replicas`.
 
+mod absences;
+mod absent;
 mod claiming;
 mod clients;
 mod following;

@@ -10,6 +10,7 @@ use metadata::Replicas;
 use parking_lot::{Mutex, RwLock};
 use queues::{ConsumerId, ConsumerSpec, SettleHow};
 
+use super::absent::Absent;
 use super::held::{Held, Holder};
 use super::seen::Seen;
 use crate::cell::Event;
@@ -40,6 +41,8 @@ pub(crate) struct Replica {
     pub(super) appended: AtomicU64,
     /// While this node leads: messages that clients of all nodes have since before.
     pub(super) claims: Claims,
+    /// While this node leads: what clients of nodes have that cannot be reached.
+    pub(super) absent: Mutex<HashMap<u16, Absent>>,
 }
 
 /// Something that concerns the members of a queue.
@@ -80,6 +83,7 @@ impl Replica {
             seen: Mutex::default(),
             appended: AtomicU64::new(0),
             claims: Claims::default(),
+            absent: Mutex::default(),
         }
     }
 

@@ -293,8 +293,14 @@ impl Queue {
                 }
             }
             ReplicaEvent::Fill => {}
-            ReplicaEvent::Claim(claiming) => self.note_claim(replica, claiming),
-            ReplicaEvent::Claimed { node, epoch } => replica.claims.told(node, epoch),
+            ReplicaEvent::Claim(mut claiming) => {
+                self.take_back(replica, classic, &mut claiming);
+                self.note_claim(replica, claiming);
+            }
+            ReplicaEvent::Claimed { node, epoch } => {
+                replica.claims.told(node, epoch);
+                self.end_absence(replica, node, epoch);
+            }
             ReplicaEvent::Lost { epoch, holder, numbers } => {
                 if replica.known().epoch == epoch {
                     numbers.into_iter().for_each(|gone| replica.clients.held.lose(holder, gone));

@@ -64,11 +64,44 @@ impl Queue {
         leading.known().members.iter().map(of).collect()
     }
 
+    /// Members in sync that have not confirmed everything, in words, while this node leads: confirms wait for them.
+    #[must_use]
+    pub fn confirms_wait_for(&self) -> Vec<String> {
+        let (places, replicas) = (self.places(), self.replicas());
+        let is_needed = replicas.is_some_and(|it| it.in_sync.len() <= it.majority());
+        let late = self.members().into_iter().filter(|standing| standing.lag > 0);
+        let line = |standing: MemberStanding| {
+            let place = places.iter().find(|place| place.node == standing.node && place.is_in_sync)?;
+            let needed = if is_needed { ", and without which there is no majority" } else { "" };
+            Some(format!("node {}, which {}{needed}", place.name, standing_in_words(place, &standing)))
+        };
+        late.filter_map(line).collect()
+    }
+
+    /// Members that are not in sync, in words, while this node leads: confirms do not wait for them.
+    #[must_use]
+    pub fn members_behind(&self) -> Vec<String> {
+        let places = self.places();
+        let line = |standing: MemberStanding| {
+            let place = places.iter().find(|place| place.node == standing.node && !place.is_in_sync)?;
+            Some(format!("node {}, which {}", place.name, standing_in_words(place, &standing)))
+        };
+        self.members().into_iter().filter_map(line).collect()
+    }
+
     /// Asks for a change of the members: [`ReplicaChange::Add`], [`ReplicaChange::Remove`] or [`ReplicaChange::Lead`]. The change is visible in
     /// [`Queue::replicas`] when it has happened. It never does when somebody else changed the members at the same time, or when it is not
     /// possible: a node that is not in sync does not lead, and the only node that is does not go.
     pub fn change_member(&self, change: ReplicaChange, node: u16) {
         let version = self.replicas().map_or(0, |replicas| replicas.version);
         self.ask_for(change, &[node], version);
+    }
+}
+
+fn standing_in_words(place: &Place, standing: &MemberStanding) -> String {
+    match standing {
+        _ if !place.is_up => "is down".into(),
+        MemberStanding { is_following: false, .. } => "is still sent what it lacks".into(),
+        MemberStanding { lag, .. } => format!("has not confirmed {lag} turns"),
     }
 }

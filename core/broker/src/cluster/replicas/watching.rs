@@ -8,6 +8,8 @@ use super::role::ReplicaEvent;
 use super::shipping::ASK_AGAIN_MS;
 use crate::cell::{Event, Queue};
 
+/// Confirms that wait for so long are reported.
+const STILL_MS: u64 = 10_000;
 /// A member that is waited for leaves the set after so long.
 const BEHIND_MS: u64 = 1_500;
 
@@ -36,7 +38,17 @@ impl Queue {
         }
     }
 
-    /// Now and then: members that do not answer are left behind, and queues that wait for a leader are looked at.
+    /// Confirms wait for long, or do so no more.
+    fn report_still(&self, are_still: bool) {
+        let (queue, vhost) = (String::from_utf8_lossy(self.name()), self.vhost_name());
+        if !are_still {
+            return tracing::info!(%queue, vhost, "the queue confirms again");
+        }
+        let waits_for = self.confirms_wait_for().join("; ");
+        tracing::warn!(%queue, vhost, "the queue has confirmed nothing for {} s: it waits for {waits_for}", STILL_MS / 1000);
+    }
+
+    /// Now and then: members that do not answer are left behind, and what waits for a leader is looked at.
     pub(crate) fn look_at_members(self: &Arc<Self>, now_ms: u64) {
         let Some(replica) = self.replica.get() else { return };
         self.look_at_held(now_ms);
@@ -45,7 +57,10 @@ impl Queue {
         let (behind, caught_up) = (leading.behind(now_ms, BEHIND_MS), leading.caught_up());
         let (version, away) = (leading.known().version, leading.to_ask(now_ms, ASK_AGAIN_MS));
         let is_to_fill = !leading.to_fill().is_empty();
+        let still = leading.note_still(now_ms, STILL_MS);
         drop(held);
+        self.end_absences(replica, now_ms);
+        still.into_iter().for_each(|are_still| self.report_still(are_still));
         if !behind.is_empty() {
             self.ask_for(ReplicaChange::Behind, &behind, version);
         } else if !caught_up.is_empty() {

@@ -262,3 +262,21 @@ def test_events_of_all_nodes_come_to_every_node_once(binary, tmp_path):
             for key in ("node.down", "node.up", "node.deleted", "queue.created"):
                 of_key = [said for name, said in heard if name == key and said.get("name") != "heard"]
                 assert len(of_key) == (2 if key == "node.down" else 1), (key, heard)
+
+
+def test_vhosts_and_exchanges_have_what_all_nodes_have_counted(three):
+    a, b, _ = three.nodes
+    for node in (a, b):
+        with connected(node) as connection:
+            channel = connection.channel()
+            channel.queue_declare(f"at {node.name}", durable=True)
+            channel.queue_bind(f"at {node.name}", "amq.topic", node.name)
+            for _ in range(5):
+                channel.basic_publish("amq.topic", node.name, b"x")
+    for node in three.nodes:
+        def counted():
+            [listed], shown, exchange = api(node, "vhosts"), api(node, "vhosts/%2F"), api(node, "exchanges/%2F/amq.topic")
+            whole = all(it["messages"] == 10 and it["message_stats"]["publish"] == 10 for it in (listed, shown))
+            return whole and exchange["message_stats"]["publish_in"] == 10
+        eventually(counted, f"{node.name} counts the messages of all nodes")
+        assert api(node, "vhosts/%2F")["cluster_state"] == {it.name: "running" for it in three.nodes}

@@ -714,6 +714,25 @@ const PROFILE = {
   ],
 };
 
+inBrowser("a profile, the history and the kept ones of another node of a cluster are asked for by its name", async (page) => {
+  const asked = new Set();
+  await page.route("**/api/nodes?columns=*", (it) => it.fulfill({ json: [{ name: "n1@a", running: true }, { name: "n2@b", running: true }, { name: "n3@c", running: false }] }));
+  await page.route("**/api/profile/**", (it) => {
+    const url = new URL(it.request().url());
+    const what = url.pathname.split("/").at(-1);
+    asked.add(`${what} ${url.searchParams.get("node")}`);
+    return it.fulfill({ json: { cpu: PROFILE, state: { continuous: true, minutes: 5, heap: false }, captures: [{ number: 1, at_ms: 1, samples: 9, reason: "slow there" }] }[what] });
+  });
+  await browser.go(page, "profile");
+  const choice = page.getByRole("combobox", { name: "Node to profile" });
+  assert.deepEqual(await choice.getByRole("option").allTextContents(), ["this node", "n1@a", "n2@b"]);
+  await choice.selectOption("n2@b");
+  await page.getByText("Kept when something was slow on n2@b").waitFor();
+  await page.getByRole("button", { name: "Take a profile" }).click();
+  await page.getByRole("combobox", { name: "Profile shown" }).getByRole("option", { name: /CPU 10 s of n2@b/ }).waitFor({ state: "attached" });
+  for (const it of ["cpu n2@b", "state n2@b", "captures n2@b"]) assert(asked.has(it), `${it} is not among ${[...asked]}`);
+});
+
 inBrowser("a flame graph is walked by keyboard, cut by label, searched, and compared with another", async (page) => {
   let taken = 0;
   await page.route("**/api/profile/cpu?*", (it) => {

@@ -1,54 +1,37 @@
 //! Objects that only the other nodes of a cluster have: their connections and channels, and their counts. A node asks the others with the route, the
 //! query and the user of its own request, and adds their answers to its own. A node that does not answer is passed over.
 
-use std::cell::RefCell;
-
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
-use super::app::App;
 use super::call::Call;
 use super::listing::{self, Listing, Wanted};
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::route::Method;
-use super::table;
+use super::sums;
 use crate::ctl::everywhere::{Question, ask_others};
 
 /// Options of lists that the node which was asked goes by; the others give all they have.
 const OF_LISTS: [&str; 8] =
     ["page", "page_size", "pagination", "name", "use_regex", "sort", "sort_reverse", "columns"];
 
-/// Paths of routes that nodes answer for each other.
-const PATHS: [&str; 9] = [
-    "/api/overview",
-    "/api/connections",
-    "/api/vhosts/{vhost}/connections",
-    "/api/connections/{name}",
-    "/api/connections/username/{user}",
-    "/api/connections/{name}/sessions",
-    "/api/channels",
-    "/api/vhosts/{vhost}/channels",
-    "/api/channels/{name}",
-];
-const CHANNELS_OF_CONNECTION: &str = "/api/connections/{connection}/channels";
-
 /// A request that another node has got.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Asked {
-    route: String,
-    is_delete: bool,
-    path: Vec<(String, String)>,
-    query: Vec<(String, String)>,
-    user: String,
-    reason: Option<String>,
+    pub(super) route: String,
+    pub(super) is_delete: bool,
+    pub(super) path: Vec<(String, String)>,
+    pub(super) query: Vec<(String, String)>,
+    pub(super) user: String,
+    pub(super) reason: Option<String>,
 }
 
 /// The outcome of the question.
 #[derive(Debug, Serialize, Deserialize)]
-struct Said {
-    status: u16,
-    body: Value,
+pub(super) struct Said {
+    pub(super) status: u16,
+    pub(super) body: Value,
 }
 
 fn ask(call: &Call, method: Method) -> Vec<Said> {
@@ -104,6 +87,20 @@ pub(crate) fn or_there(call: &Call, method: Method, here: Answer) -> Answer {
     }
 }
 
+/// Adds to an object what other nodes have counted of it: `message_stats`, and numbers whose names begin so.
+pub(crate) fn add_counters<'a>(
+    own: &mut Map<String, Value>,
+    others: impl Iterator<Item = &'a Value>,
+    prefixes: &[&str],
+) {
+    let is_counter =
+        |name: &str| name == "message_stats" || prefixes.iter().any(|prefix| name.starts_with(prefix));
+    for other in others.filter_map(Value::as_object) {
+        let counters = other.iter().filter(|(name, _)| is_counter(name));
+        sums::add(own, &counters.map(|(name, value)| (name.clone(), value.clone())).collect());
+    }
+}
+
 /// Does the same on all other nodes.
 pub(crate) fn everywhere(call: &Call, method: Method) {
     drop(ask(call, method));
@@ -116,40 +113,4 @@ fn answer_of(call: &Call, said: Said) -> Answer {
         401 => Err(Problem::new(401, "not_authorised", said.body)),
         status => Err(Problem::new(status, "bad_request", said.body)),
     }
-}
-
-/// Answers a request of another node with what this node has.
-pub(crate) fn answer(app: &App, asked: Asked) -> Value {
-    json!(said(app, asked).unwrap_or(Said { status: 404, body: Value::Null }))
-}
-
-fn said(app: &App, asked: Asked) -> Option<Said> {
-    let method = if asked.is_delete { Method::Delete } else { Method::Get };
-    let is_answered = |path: &str| PATHS.contains(&path) || path == CHANNELS_OF_CONNECTION;
-    let route = table::all()
-        .find(|route| route.path == asked.route && route.method == method)
-        .filter(|route| is_answered(route.path))?;
-    let call = Call {
-        app: app.0.clone(),
-        route: route.path,
-        user: app.0.broker.authenticate_proved(&asked.user, true)?,
-        path: asked.path,
-        query: asked.query,
-        body: Vec::new(),
-        reason: asked.reason,
-        known: None,
-        content_type: None,
-        room: RefCell::default(),
-        is_from_node: true,
-    };
-    Some(match (route.handler)(&call) {
-        Ok(Reply::Json(body)) => Said { status: 200, body },
-        Ok(Reply::Stream(write, _)) => {
-            let mut bytes = Vec::new();
-            write(&mut bytes).ok()?;
-            Said { status: 200, body: serde_json::from_slice(&bytes).ok()? }
-        }
-        Ok(_) => Said { status: 204, body: Value::Null },
-        Err(problem) => Said { status: problem.status, body: problem.reason },
-    })
 }

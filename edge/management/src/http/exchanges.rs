@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::auth::Access;
 use super::bindings;
 use super::call::{Call, flag, nested, text};
+use super::elsewhere;
 use super::listing::{self, Listing, Wanted};
 use super::messages;
 use super::problem::Problem;
@@ -133,6 +134,11 @@ fn show(call: &Call) -> Answer {
     let mut json = exchange_object(&call.app, &find(call)?, Ranges::of(call));
     json["incoming"] = json!([]);
     json["outgoing"] = json!([]);
+    if let Value::Object(own) = &mut json
+        && !call.hides_statistics()
+    {
+        elsewhere::add_counters(own, elsewhere::pages(call).iter(), &[]);
+    }
     listing::one(call, json)
 }
 

@@ -14,6 +14,7 @@
 //! sessions and files; the files beside `/api` come from the maker of the [`App`].
 
 mod accept;
+mod answering;
 mod answers;
 mod app;
 mod attempts;
@@ -71,9 +72,10 @@ mod table;
 mod users;
 mod vhosts;
 
+pub(crate) use answering::answer as answer_node;
 pub use app::{App, Asset, Assets, Change, Headers, HttpOptions};
 pub use bounds::CALLS_MAX;
-pub(crate) use elsewhere::{Asked as AskedOfNode, answer as answer_node};
+pub(crate) use elsewhere::Asked as AskedOfNode;
 pub use listener::{CONNECTIONS_MAX, HttpListener};
 pub(crate) use nodes::{facts_of as facts_of_node, parts_of as memory_of_node};
 pub(crate) use profile::{Asked as AskedProfile, answer as profile_of_node};

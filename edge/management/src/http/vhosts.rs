@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::auth::{Access, sees_vhost};
 use super::call::{Call, flag, nested, text};
+use super::elsewhere;
 use super::listing;
 use super::problem::Problem;
 use super::rates::{self, Ranges};
@@ -62,14 +63,34 @@ pub(crate) const ROUTES: &[Route] = &[
 fn list(call: &Call) -> Answer {
     let mut vhosts = call.broker().vhosts();
     vhosts.retain(|vhost| sees_vhost(&call.user, vhost.name()));
-    listing::pages_of_values(call, vhosts.iter().map(|vhost| vhost_object(call, vhost)).collect())
+    let others = if call.hides_statistics() { Vec::new() } else { elsewhere::lists(call) };
+    let of_all = |vhost: &Arc<Vhost>| {
+        let same = others.iter().filter(|it| it["name"] == vhost.name());
+        with_others(vhost_object(call, vhost), same)
+    };
+    listing::pages_of_values(call, vhosts.iter().map(of_all).collect())
 }
 
 fn show(call: &Call) -> Answer {
-    listing::one(call, vhost_object(call, &call.vhost()?))
+    let own = vhost_object(call, &call.vhost()?);
+    let others = if call.hides_statistics() { Vec::new() } else { elsewhere::pages(call) };
+    listing::one(call, with_others(own, others.iter()))
 }
 
-fn vhost_object(call: &Call, vhost: &Arc<Vhost>) -> Value {
+/// A vhost as all nodes have it: what they have counted, and in what state it is on each.
+fn with_others<'a>(mut own: Map<String, Value>, others: impl Iterator<Item = &'a Value> + Clone) -> Value {
+    elsewhere::add_counters(&mut own, others.clone(), &["messages", "recv_oct", "send_oct"]);
+    for other in others {
+        if let (Some(Value::Object(state)), Some(Value::Object(more))) =
+            (own.get_mut("cluster_state"), other.get("cluster_state"))
+        {
+            state.extend(more.clone());
+        }
+    }
+    Value::Object(own)
+}
+
+fn vhost_object(call: &Call, vhost: &Arc<Vhost>) -> Map<String, Value> {
     let row = VhostRow::named(call.broker(), vhost.name());
     let mut json = object(json!({
         "name": row.name,
@@ -84,7 +105,7 @@ fn vhost_object(call: &Call, vhost: &Arc<Vhost>) -> Value {
     if !call.hides_statistics() {
         rates::add_vhost(call, &mut json, vhost, Ranges::of(call));
     }
-    Value::Object(json)
+    json
 }
 
 /// Words of a list, or between commas.

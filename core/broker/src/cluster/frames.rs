@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use multiraft::{EntryKind, Head, Installed, MEMBERS_MAX, Members, Message, MessageKind, ReplicaId};
 
 use super::name::NodeName;
@@ -77,7 +77,10 @@ impl Fields {
     }
 
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?[..].try_into().ok()
+        // Nothing is shared with the frame: that would cost two atomic operations for each number.
+        let array = *self.0.first_chunk::<N>()?;
+        self.0.advance(N);
+        Some(array)
     }
 
     pub(crate) fn u8(&mut self) -> Option<u8> {

@@ -85,25 +85,15 @@ fn flag(from: &mut Fields) -> Option<bool> {
 impl Carried {
     pub(super) fn view(&self) -> MessageView<'_> {
         MessageView {
-            exchange: &self.exchange,
-            routing_key: &self.routing_key,
-            properties: &self.properties,
-            body: &self.body,
+            exchange: self.exchange(),
+            routing_key: self.routing_key(),
+            properties: self.properties(),
+            body: self.body(),
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        carried_bytes(&self.view(), &self.annotations)
-    }
-
-    pub(super) fn read(from: &mut Fields) -> Option<Carried> {
-        Some(Carried {
-            exchange: from.run()?,
-            routing_key: from.run()?,
-            properties: from.run()?,
-            body: from.run()?,
-            annotations: from.run()?,
-        })
+        carried_bytes(&self.view(), self.annotations())
     }
 }
 
@@ -157,7 +147,7 @@ pub(super) fn handover(from: &mut Fields) -> Option<(Batch, u32, Option<Handover
         let facts =
             Facts { persistent: flags & 1 != 0, priority, ttl_ms: (flags & 2 != 0).then_some(ttl_ms) };
         let carried = Carried::read(from)?;
-        batch.push(carried.view(), facts, &carried.annotations);
+        batch.push(carried.view(), facts, carried.annotations());
         batch.number_newest(0, u64::from(nth) + 1);
     }
     (count > 0).then(|| from.end((batch, count, id))).flatten()
@@ -243,11 +233,11 @@ pub(super) fn got(from: &mut Fields) -> Option<GotMessage> {
     from.end(GotMessage {
         seq,
         redelivered,
-        exchange: carried.exchange[..].into(),
-        routing_key: carried.routing_key[..].into(),
-        properties: carried.properties[..].into(),
-        body: carried.body[..].into(),
-        annotations: carried.annotations[..].into(),
+        exchange: carried.exchange().into(),
+        routing_key: carried.routing_key().into(),
+        properties: carried.properties().into(),
+        body: carried.body().into(),
+        annotations: carried.annotations().into(),
         ready_left,
     })
 }

@@ -30,7 +30,8 @@ impl ConsumerSink for Guest {
     fn deliver(&self, _token: u32, run: &[Delivery<'_>]) -> usize {
         let Some(far) = self.far.upgrade() else { return 0 };
         let mut room = self.room_bytes.lock();
-        let mut out = BytesMut::new();
+        let weight = |it: &Delivery<'_>| frames::carried_bytes(&it.message, it.annotations);
+        let mut out = BytesMut::with_capacity(64 + run.iter().map(weight).sum::<usize>());
         frames::put_consumer(&mut out, self.id);
         let mut taken = 0;
         for delivery in run {

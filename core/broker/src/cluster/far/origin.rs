@@ -321,7 +321,7 @@ impl Abroad {
                     seq: *seq,
                     redelivered: *redelivered,
                     message: carried.view(),
-                    annotations: &carried.annotations,
+                    annotations: carried.annotations(),
                 })
                 .collect();
             let count = run.len();

@@ -112,7 +112,11 @@ pub(crate) fn open(
         file: newest.file.clone(),
         end: extent.end,
         last_chunk: extent.last_chunk,
-        synced: if handle.is_some() { extent.end } else { 0 },
+        synced: match (&handle, newest.is_marked) {
+            (None, _) => 0,
+            (Some(_), true) => newest.synced.max(newest.file.head_bytes),
+            (Some(_), false) => extent.end,
+        },
         handle,
         is_to_cut: newest.has_footer,
         tracking: newest.tracking.clone(),
@@ -169,12 +173,12 @@ fn settle(node: &Node, id: u64, newest: &Looked) -> Result<Settled, StreamError>
         node.cut_tails.fetch_add(1, Ordering::Relaxed);
         cut_tail = Some(CutTail { path: path.clone(), position: end, bytes, what });
     }
-    // A head was durable before the file had its name.
-    let has_chunks = file.extent().last_chunk != 0;
-    if node.syncs() && has_chunks {
+    // A head was durable before the file had its name, and all before a mark was told: at rest, a stream costs no sync at a start.
+    let has_news = file.extent().last_chunk != 0 && !newest.is_marked;
+    if node.syncs() && has_news {
         write_again(&*handle, &path, u64::from(newest.synced)..end)?;
     }
-    if has_chunks || cut_tail.is_some() {
+    if has_news || cut_tail.is_some() {
         handle.sync_data().map_err(StreamError::io("sync", &path))?;
     }
     // The process that began the file may not have come so far.

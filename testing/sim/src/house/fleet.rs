@@ -65,6 +65,8 @@ pub(super) struct Fleet {
     reader: Option<Client>,
     /// The reader has subscribed.
     is_subscribed: bool,
+    /// The clients that were connected in this life.
+    connected: BTreeSet<String>,
     sent: BTreeMap<u16, Sent>,
     last_id: u16,
     /// Messages of QoS 2 that the reader has and that are not released: by packet id.
@@ -112,7 +114,10 @@ impl Fleet {
             match client.next() {
                 Some(Got::Opened(is_present, 0)) => {
                     site.tell(&|| format!("{client_id} is connected, a session was there: {is_present}"));
-                    if is_present != (client_id == "reader" && self.is_subscribed) {
+                    let has_queue = client_id == "reader" && self.is_subscribed;
+                    // The broker remembers a session without queues in memory.
+                    let may_be_there = has_queue || !self.connected.insert(client_id.to_owned());
+                    if (is_present && !may_be_there) || (has_queue && !is_present) {
                         return Err(format!("a session of {client_id} was there: {is_present}"));
                     }
                     return Ok(Some(client));
@@ -455,6 +460,7 @@ impl Tenant for Fleet {
         self.leave_reader();
         self.leave_sender();
         self.door = None;
+        self.connected.clear();
         if how == Ended::Crashed {
             self.again.extend(std::mem::take(&mut self.completed));
         }

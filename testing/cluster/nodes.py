@@ -13,6 +13,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import random
 import signal
 import socket
 import sys
@@ -29,9 +30,14 @@ COOKIE = "SECRETOFTHETESTS"
 
 
 def free_port():
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+    """A port that nobody listens on. The system gives no such port to a client, so it stays free while its node is down."""
+    while True:
+        port = random.randrange(12_000, 32_000)
+        try:
+            with socket.create_server(("127.0.0.1", port)):
+                return port
+        except OSError:
+            pass
 
 
 class Node(Warren):
@@ -146,7 +152,13 @@ def sees(node):
 def start(nodes):
     """Starts them side by side: the first start of a cluster waits for all of them."""
     with concurrent.futures.ThreadPoolExecutor(len(nodes)) as pool:
-        list(pool.map(lambda node: node.start(), nodes))
+        for started in concurrent.futures.as_completed([pool.submit(node.start) for node in nodes]):
+            if started.exception():
+                # The others would wait for this one.
+                for node in nodes:
+                    if node.pid and node.alive():
+                        node.kill()
+                raise started.exception()
 
 
 def eventually(is_so, what, deadline_s=20):

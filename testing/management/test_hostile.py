@@ -307,7 +307,7 @@ def test_profiles_are_checked_before_they_are_taken(api):
 
 def test_what_these_pages_do_not_know_in_a_query_is_refused_in_words(api):
     for path, told in [("/api/profile/cpu?seconds=1&nope=1", "nope"), ("/api/profile/cpu?seconds=1&seconds=2", "seconds twice"),
-                       ("/api/profile/heap?hz=9", "hz"), ("/api/profile/captures?x=1", "there is none"), ("/api/profile/history?seconds=1", "minutes"),
+                       ("/api/profile/heap?hz=9", "hz"), ("/api/profile/captures?x=1", "there is node"), ("/api/profile/history?seconds=1", "minutes"),
                        ("/debug/pprof/profile?second=1", "second"), ("/api/explain/delivery?vhost=%2F&queue=q&q=1", "unknown option q"),
                        ("/api/explain/route?exchange=amq.topic&exchange=amq.direct", "exchange twice"), ("/api/explain/route?exchange=amq.topic&key=a", "routing_key")]:
         answer = api("GET", path)

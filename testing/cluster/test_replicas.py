@@ -644,3 +644,20 @@ def test_a_leader_that_waits_for_a_majority_says_so(three):
     eventually(lambda: "the queue confirms again" in a.log_text(), "it goes on")
     publisher.join(20)
     assert not publisher.is_alive()
+
+
+def test_consumers_go_on_when_the_leader_comes_back_before_it_is_missed(three):
+    a, b, c = three.nodes
+    declare(a, "q")
+    leader = leader_of(three, "q")
+    other = next(node for node in three.nodes if node is not leader)
+    with connected(other) as connection:
+        channel = connection.channel()
+        taken = []
+        channel.basic_consume("q", lambda _channel, _method, _properties, body: taken.append(body), auto_ack=True)
+        publish(other, "q", numbered(5))
+        eventually(lambda: connection.process_data_events(0.1) or len(taken) == 5, "the first messages have come")
+        leader.kill()
+        leader.start()
+        publish(other, "q", numbered(5, 5))
+        eventually(lambda: connection.process_data_events(0.1) or len(taken) == 10, "the later messages have come", 20)

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use queues::{ConsumerId, ConsumerSpec, GotMessage, SettleHow, SettleRun};
 
-use super::role::Replica;
+use super::role::{Replica, ReplicaEvent};
 use crate::call::{Call, Reply};
 use crate::cell::{Event, Queue};
 use crate::cluster::awaited::Awaited;
@@ -163,6 +163,7 @@ impl Queue {
             Event::Settle(..) | Event::Resume(_) | Event::Credit(..) | Event::Touch => {}
             // Consumers are brought to the next leader.
             Event::Consume(spec, _, reply) if replica.clients.consumers.lock().contains_key(&spec.id) => {
+                self.bring_consumers_again();
                 reply.send(Ok(()));
             }
             Event::Cancel(_, reply) => reply.send(()),
@@ -214,6 +215,13 @@ impl Queue {
         }
     }
 
+    /// The leader did not take a consumer, because it starts: the next look at the queue brings all again.
+    pub(crate) fn bring_consumers_again(&self) {
+        if let Some(replica) = self.replica.get() {
+            replica.clients.are_to_bring_again.store(true, Ordering::Release);
+        }
+    }
+
     fn bring_consumer(self: &Arc<Self>, mut spec: ConsumerSpec, sink: Arc<dyn ConsumerSink>) {
         let id = spec.id;
         if let Some(cluster) = &self.services().cluster {
@@ -231,7 +239,7 @@ impl Queue {
                 queue.bring_credit(id, &*told);
                 queue.submit_to_leader(Event::Resume(id));
             }
-            Err(crate::Refused::HomeDown { .. }) => {}
+            Err(crate::Refused::HomeDown { .. }) => queue.bring_consumers_again(),
             Err(_) => {
                 if let Some(replica) = queue.replica.get() {
                     replica.clients.consumers.lock().remove(&id);
@@ -271,6 +279,9 @@ impl Queue {
     /// Requests that have waited for too long are refused. If there is a leader by now, all requests go there.
     pub(super) fn look_at_held(self: &Arc<Self>, now_ms: u64) {
         let Some(replica) = self.replica.get() else { return };
+        if self.can_reach_leader() && replica.clients.are_to_bring_again.swap(false, Ordering::AcqRel) {
+            self.submit_later(Event::Replica(Box::new(ReplicaEvent::LeaderLinked)));
+        }
         if replica.clients.waiting.lock().is_empty() {
             return;
         }

@@ -123,6 +123,8 @@ impl Replica {
 #[derive(Default)]
 pub(super) struct Clients {
     pub(super) consumers: Mutex<HashMap<ConsumerId, (ConsumerSpec, Arc<dyn ConsumerSink>)>>,
+    /// A leader that starts has not taken a consumer: all are brought again.
+    pub(super) are_to_bring_again: AtomicBool,
     /// With the time when it began to wait.
     pub(super) waiting: Mutex<VecDeque<(u64, Event)>>,
     /// Settlements that wait until the leader knows who has what. They settle deliveries, and are no more than those.

@@ -1,5 +1,5 @@
-//! Deliveries to consumers of a node that cannot be reached. They stay theirs for a while: the node claims them when it is back. What it does not
-//! claim, or claims too late, goes back into the queue.
+//! Deliveries to consumers of a node that cannot be reached. They stay theirs for a while: the node claims them when it is back. A delivery
+//! that it does not claim, or claims too late, goes back into the queue.
 //!
 //! Refuses to know: why a node cannot be reached, queues.
 
@@ -11,16 +11,16 @@ use stdx::RunSet;
 
 use super::held::Holder;
 
-/// What consumers of one node have.
+/// The unsettled deliveries of one node's consumers.
 pub(super) struct Absent {
-    /// Of this leader: another one knows nothing of it.
+    /// The epoch of the leader that delivered: another leader knows nothing of them.
     pub(super) epoch: u32,
     pub(super) until_ms: u64,
     pub(super) held: HashMap<Holder, RunSet>,
 }
 
 impl Absent {
-    /// All of it.
+    /// All deliveries.
     pub(super) fn runs(&self) -> Vec<SettleRun> {
         let of = |(holder, numbers): (&Holder, &RunSet)| {
             let consumer = *holder;

@@ -57,7 +57,7 @@ pub(crate) fn describe(
         tags: options.node.tags.clone(),
         journal: logging::journal(),
         options: format!("{options:#?}"),
-        rabbitmq_version: Settings::default().version,
+        rabbitmq_version: Settings::default().product.version,
         version: env!("CARGO_PKG_VERSION"),
         started: Instant::now(),
         shovels: None,

@@ -14,12 +14,12 @@ use management::http::HttpListener;
 use management::{
     Asked, HTTPS_PROTOCOL, Node, NodeListener, PROMETHEUS_PROTOCOL, PROMETHEUS_TLS_PROTOCOL, StartImport,
 };
-use net::{Endpoint, Gate, Listener, ListenerOptions};
+use net::{Gate, Listener, ListenerOptions};
 use platform::profile::{HUGE_BYTES_MIN, has_huge_pieces};
 use platform::{Clock, Random, RealClock, RealRandom};
 use profiles::Continuous;
 use protocols::amqp091::{self, GlobalQos, Settings};
-use protocols::{AmqpDoor, Anonymous, Mechanism, amqp10};
+use protocols::{AmqpDoor, Anonymous, Logins, Mechanism, amqp10};
 use shovel::Shovels;
 use tokio::task::JoinHandle;
 
@@ -29,7 +29,9 @@ use crate::lives::{Process, Start};
 use crate::names::leave_name;
 use crate::signals::Signals;
 use crate::tls::Certificates;
-use crate::{cluster, http, logging, mqtt, node, prometheus, readiness, start_lines, stream};
+use crate::{
+    cluster, entrances, http, logging, mqtt, node, prometheus, readiness, start_lines, stomp, stream,
+};
 
 /// How long clients may take to answer connection.close when the server stops, and the logs to close after that.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -123,6 +125,13 @@ async fn wait_for_others(
     (opening.await, Some(ended))
 }
 
+/// Where clients of AMQP come in.
+fn amqp_entrances(options: &Options, certificates: &Certificates) -> entrances::Entrances {
+    let network = &options.network;
+    let plain = entrances::plain(options, network.proxy_protocol);
+    entrances::sockets(&plain, [&network.listeners, &network.tls.listeners], certificates)
+}
+
 /// Lets clients in until something ends that.
 async fn attend(
     process: &mut Process,
@@ -139,9 +148,11 @@ async fn attend(
     let doors = doors(options, broker, &settings);
     let (mut gates, mut accepting) = (Vec::new(), Vec::new());
     let mut clients = Accepting { gates: &mut gates, tasks: &mut accepting };
-    let addresses = around.clients(entrances(options, certificates), &doors, &mut clients)?;
+    let addresses = around.clients(amqp_entrances(options, certificates), &doors, &mut clients)?;
     let door = mqtt::door(options, broker, clock);
     let mqtt = around.clients(mqtt::entrances(options, certificates), &door, &mut clients)?;
+    let door = stomp::door(options, broker);
+    let stomp = around.clients(stomp::entrances(options, certificates), &door, &mut clients)?;
     let door = stream::door(options, broker, &settings);
     let streams = around.clients(stream::entrances(options, certificates), &door, &mut clients)?;
     let https = http::bind_encrypted(&options.management.tls, certificates.management.as_ref())?;
@@ -149,6 +160,7 @@ async fn attend(
     let mut node = node::describe(options, &addresses, gates, http_address);
     node.stop = process.application.stop();
     node.listeners.extend(mqtt.iter().map(mqtt::shown));
+    node.listeners.extend(stomp.iter().map(stomp::shown));
     node.listeners.extend(streams.iter().map(stream::shown));
     stream::tell_others(broker, &door.settings, &streams);
     node::show_links(&mut node, joined);
@@ -176,7 +188,7 @@ async fn attend(
     process.application.opened(broker.clone(), node);
     // Before the ready line: scripts go on with `warren ctl`.
     process.listen();
-    announce(&addresses, [&mqtt, &streams], http_address, https_address, options)?;
+    announce(&addresses, [&mqtt, &stomp, &streams], http_address, https_address, options)?;
     process.ready();
     let ended = tokio::select! {
         () = signals.come() => Ended::Process,
@@ -250,7 +262,7 @@ impl Around<'_> {
     /// Binds the listeners of one protocol and accepts on them.
     fn clients<D: protocols::Door + Clone>(
         &self,
-        entrances: Vec<(config::Listener, Endpoint)>,
+        entrances: entrances::Entrances,
         door: &D,
         accepting: &mut Accepting<'_>,
     ) -> anyhow::Result<Vec<Bound>> {
@@ -308,26 +320,6 @@ pub(crate) struct Bound {
     pub(crate) is_encrypted: bool,
     /// So are they.
     pub(crate) is_web_socket: bool,
-}
-
-/// Where clients come in, and the layers before the protocol there.
-fn entrances(options: &Options, certificates: &Certificates) -> Vec<(config::Listener, Endpoint)> {
-    let network = &options.network;
-    let plain = Endpoint {
-        proxy: network.proxy_protocol == Switch::On,
-        tls: None,
-        client_id: None,
-        web_socket: None,
-        timeout: Duration::from_millis(network.tls.handshake_timeout_ms),
-    };
-    let slot = certificates.clients.as_ref().map(|named| named.slot.clone());
-    let encrypted = Endpoint { tls: slot, ..plain.clone() };
-    let of = |listeners: &[config::Listener], endpoint: Endpoint| {
-        listeners.iter().map(move |listener| (*listener, endpoint.clone())).collect::<Vec<_>>()
-    };
-    let mut all = of(&network.listeners, plain);
-    all.append(&mut of(&network.tls.listeners, encrypted));
-    all
 }
 
 /// Socket options of listeners.
@@ -415,7 +407,7 @@ fn cannot_open(dir: &Path, error: &StartError) -> anyhow::Error {
 /// The one line on standard output that scripts wait for; a person at a terminal is told what to try.
 fn announce(
     bound: &[Bound],
-    [mqtt, streams]: [&[Bound]; 2],
+    [mqtt, stomp, streams]: [&[Bound]; 3],
     http: Option<SocketAddr>,
     https: Option<SocketAddr>,
     options: &Options,
@@ -440,6 +432,10 @@ fn announce(
         ("mqtts", mqtt, true, false),
         ("mqtt-ws", mqtt, false, true),
         ("mqtt-wss", mqtt, true, true),
+        ("stomp", stomp, false, false),
+        ("stomps", stomp, true, false),
+        ("stomp-ws", stomp, false, true),
+        ("stomp-wss", stomp, true, true),
         ("stream", streams, false, false),
         ("streams", streams, true, false),
     ] {
@@ -592,8 +588,7 @@ fn settings(options: &Options, broker: &Broker) -> Settings {
             .limits
             .consumers_per_channel_max
             .map(|max| usize::try_from(max).unwrap_or(usize::MAX)),
-        mechanisms: access.mechanisms.iter().map(mechanism).collect(),
-        anonymous,
+        logins: Logins { mechanisms: access.mechanisms.iter().map(mechanism).collect(), anonymous },
         global_qos: match options.queues.global_qos {
             Permit::Permitted => GlobalQos::Honoured,
             Permit::Denied => GlobalQos::PerConsumer,
@@ -615,12 +610,8 @@ fn doors(options: &Options, broker: &Broker, settings: &Arc<Settings>) -> AmqpDo
         consumer_timeout_ms: settings.consumer_timeout_ms,
         default_vhost: options.access.default_vhost.clone(),
         unfinished: settings.unfinished.clone(),
-        mechanisms: settings.mechanisms.clone(),
-        anonymous: settings.anonymous.clone(),
+        logins: settings.logins.clone(),
         product: settings.product.clone(),
-        version: settings.version.clone(),
-        warren_version: settings.warren_version.clone(),
-        platform: settings.platform.clone(),
         ..amqp10::Settings::default()
     };
     AmqpDoor {

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use broker::{Broker, User};
 use platform::{Clock, Random};
-use protocols::Mechanism;
 use protocols::amqp091::{Session, Settings};
-use protocols::{Now, Peer};
+use protocols::{Logins, Mechanism, Now, Peer};
 use shovel::{Local, Login, Rules, Shovels, Topology};
 use tokio::io::duplex;
 
@@ -27,7 +26,8 @@ pub(crate) fn start(
     random: Arc<dyn Random>,
 ) -> Shovels {
     // The client within speaks PLAIN, whatever clients from outside may speak.
-    let settings = Arc::new(Settings { mechanisms: vec![Mechanism::Plain], ..settings.clone() });
+    let logins = Logins { mechanisms: vec![Mechanism::Plain], ..settings.logins.clone() };
+    let settings = Arc::new(Settings { logins, ..settings.clone() });
     let numbers = AtomicU16::new(0);
     let within = broker.clone();
     let local: Local = Arc::new(move |login| {

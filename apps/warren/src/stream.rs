@@ -1,16 +1,15 @@
 //! Listeners of the stream protocol, and the part of the configuration that its sessions get.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use broker::Broker;
 use broker::cluster::StreamDoors;
 use management::{NodeListener, STREAM_LISTENER_PROTOCOL, STREAM_TLS_LISTENER_PROTOCOL};
-use net::Endpoint;
 use protocols::amqp091;
 use protocols::stream::{Door, Settings};
 
-use crate::config::{self, Options};
+use crate::config::{Options, Switch};
+use crate::entrances::{self, Entrances};
 use crate::names::node_names;
 use crate::server::Bound;
 use crate::tls::Certificates;
@@ -20,23 +19,10 @@ pub(crate) fn door(options: &Options, broker: &Broker, amqp: &amqp091::Settings)
     Door { broker: broker.clone(), settings: Arc::new(settings(options, amqp)) }
 }
 
-/// Where clients come in, and the layers before the protocol there.
-pub(crate) fn entrances(options: &Options, certificates: &Certificates) -> Vec<(config::Listener, Endpoint)> {
-    let plain = Endpoint {
-        proxy: false,
-        tls: None,
-        client_id: None,
-        web_socket: None,
-        timeout: Duration::from_millis(options.network.tls.handshake_timeout_ms),
-    };
-    let slot = certificates.clients.as_ref().map(|named| named.slot.clone());
-    let encrypted = Endpoint { tls: slot, ..plain.clone() };
-    let of = |listeners: &[config::Listener], endpoint: Endpoint| {
-        listeners.iter().map(move |listener| (*listener, endpoint.clone())).collect::<Vec<_>>()
-    };
-    let mut all = of(&options.stream.listeners, plain);
-    all.append(&mut of(&options.stream.tls_listeners, encrypted));
-    all
+/// Listeners of the stream protocol.
+pub(crate) fn entrances(options: &Options, certificates: &Certificates) -> Entrances {
+    let plain = entrances::plain(options, Switch::Off);
+    entrances::sockets(&plain, [&options.stream.listeners, &options.stream.tls_listeners], certificates)
 }
 
 /// A listener as listings show it.
@@ -81,13 +67,9 @@ fn settings(options: &Options, amqp: &amqp091::Settings) -> Settings {
         advertised_port: stream.advertised_port,
         advertised_tls_host: host(&stream.advertised_tls_host),
         advertised_tls_port: stream.advertised_tls_port,
-        mechanisms: amqp.mechanisms.clone(),
-        anonymous: amqp.anonymous.clone(),
+        logins: amqp.logins.clone(),
         step_timeout_ms: amqp.handshake_timeout_ms,
         product: amqp.product.clone(),
-        version: amqp.version.clone(),
-        warren_version: amqp.warren_version.clone(),
-        platform: amqp.platform.clone(),
         ..Settings::default()
     }
 }

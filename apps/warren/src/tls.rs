@@ -20,6 +20,8 @@ pub(crate) struct Certificates {
     pub(crate) clients: Option<NodeCertificates>,
     /// Of MQTT over WebSocket.
     pub(crate) web_mqtt: Option<NodeCertificates>,
+    /// Of STOMP over WebSocket.
+    pub(crate) web_stomp: Option<NodeCertificates>,
     /// Of the HTTP API.
     pub(crate) management: Option<NodeCertificates>,
     /// Of the pages of metrics.
@@ -34,17 +36,24 @@ impl Certificates {
     pub(crate) fn read(options: &Options) -> anyhow::Result<Certificates> {
         let clients = &options.network.tls;
         let (management, prometheus) = (&options.management.tls, &options.prometheus.tls);
-        let web_mqtt = &options.web_mqtt;
+        let (web_mqtt, web_stomp) = (&options.web_mqtt, &options.web_stomp);
         let wanted = |is_wanted: bool, name, server: &ServerOptions, login| {
             is_wanted.then(|| named(name, server, login)).transpose()
         };
         let is_encrypted = !clients.listeners.is_empty()
             || !options.mqtt.tls_listeners.is_empty()
+            || !options.stomp.tls_listeners.is_empty()
             || !options.stream.tls_listeners.is_empty();
         let by_name = CertificateLogin::default();
         Ok(Certificates {
             clients: wanted(is_encrypted, "ssl_options", &clients.server, login(clients))?,
             web_mqtt: wanted(web_mqtt.ssl.port.is_some(), "web_mqtt.ssl", &web_mqtt.server, login(clients))?,
+            web_stomp: wanted(
+                web_stomp.ssl.port.is_some(),
+                "web_stomp.ssl",
+                &web_stomp.server,
+                login(clients),
+            )?,
             management: wanted(management.port.is_some(), "management.ssl", &management.server, by_name)?,
             prometheus: wanted(prometheus.port.is_some(), "prometheus.ssl", &prometheus.server, by_name)?,
         })
@@ -52,7 +61,9 @@ impl Certificates {
 
     /// All of them; management shows them, and reads them again when it is asked to.
     pub(crate) fn all(&self) -> impl Iterator<Item = &NodeCertificates> {
-        [&self.clients, &self.web_mqtt, &self.management, &self.prometheus].into_iter().flatten()
+        [&self.clients, &self.web_mqtt, &self.web_stomp, &self.management, &self.prometheus]
+            .into_iter()
+            .flatten()
     }
 
     /// Reads files again that have changed, when SIGHUP comes, and warns of certificates that end soon. Never returns.

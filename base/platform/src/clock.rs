@@ -1,7 +1,9 @@
 //! Time: a monotonic clock for durations and a wall clock for timestamps. Knows nothing of timers or time-outs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// A point on the monotonic clock, in nanoseconds since an arbitrary start (584 years fit).
 ///
@@ -40,13 +42,20 @@ pub trait Clock: Send + Sync {
 /// The operating system's clocks.
 #[derive(Debug)]
 pub struct RealClock {
-    start: Instant,
+    start_ns: u64,
+}
+
+/// Nanoseconds of the system's monotonic clock, which begins near the start of the machine. `Instant` takes five times as many instructions.
+#[inline]
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 impl RealClock {
     /// A clock whose monotonic zero is this call.
     pub fn new() -> Self {
-        Self { start: Instant::now() }
+        Self { start_ns: monotonic_ns() }
     }
 }
 
@@ -58,7 +67,7 @@ impl Default for RealClock {
 
 impl Clock for RealClock {
     fn now(&self) -> Monotonic {
-        Monotonic(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        Monotonic(monotonic_ns().saturating_sub(self.start_ns))
     }
 
     fn wall_ms(&self) -> u64 {

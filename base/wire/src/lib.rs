@@ -5,15 +5,19 @@
 //! of a deployment; every bound it applies is an argument or a named constant, and malformed input is an error
 //! value, never a panic.
 //!
-//! One module per protocol: [`amqp091`], [`amqp10`], [`stream`], [`peer`] between nodes, and [`proxy`], which stands before any of
-//! those of clients.
+//! One module per protocol: [`amqp091`], [`amqp10`], [`mqtt`], [`stomp`], [`stream`], [`peer`] between nodes, and [`proxy`],
+//! which stands before any of those of clients.
 
 pub mod amqp091;
 pub mod amqp10;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod mqtt;
+mod parsed;
 pub mod peer;
 pub mod proxy;
 mod reader;
+pub mod stomp;
 pub mod stream;
+
+pub use parsed::Parsed;

@@ -75,3 +75,8 @@ fn the_mqtt_topic_corpus_passes() {
 fn the_peer_frame_corpus_passes() {
     replay("peer_frame", wire::fuzzing::peer_frame);
 }
+
+#[test]
+fn the_stomp_frame_corpus_passes() {
+    replay("stomp_frame", wire::fuzzing::stomp_frame);
+}

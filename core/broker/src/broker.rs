@@ -28,6 +28,7 @@ use crate::background::Job;
 use crate::call::Call;
 use crate::cell::{Queue, QueueRef};
 use crate::cluster::Cluster;
+use crate::cluster_name::ClusterName;
 use crate::connections::{CloseReason, ConnectionControl, ConnectionIds, Connections};
 use crate::control::committing::Committing;
 use crate::control::deletions::Deletions;
@@ -51,7 +52,7 @@ pub(crate) struct Inner {
     pub(crate) vhosts: RwLock<HashMap<String, Arc<Vhost>>>,
     pub(crate) users: RwLock<HashMap<String, Arc<User>>>,
     pub(crate) connections: Arc<Connections>,
-    pub(crate) cluster_name: RwLock<Arc<str>>,
+    pub(crate) cluster_name: ClusterName,
     /// Global runtime parameters, for those who may not wait for the metadata's writer.
     pub(crate) global_parameters: RwLock<HashMap<Box<str>, Arc<str>>>,
     /// Replaced routing tables, until no publisher reads them any more.
@@ -105,12 +106,14 @@ impl Broker {
 
     /// The name that clients are shown.
     pub fn cluster_name(&self) -> Arc<str> {
-        self.0.cluster_name.read().clone()
+        self.0.cluster_name.shown.read().clone()
     }
 
-    /// From now on clients are shown this name. It is not recorded: the caller keeps global parameters.
-    pub fn show_cluster_name(&self, name: &str) {
-        *self.0.cluster_name.write() = name.into();
+    /// From now on clients are shown what `read` makes of the global parameter `cluster_name`, whichever node sets it; without it the name
+    /// of the options. The first reader counts.
+    pub fn follow_cluster_name(&self, read: fn(&str) -> String) {
+        let _is_first = self.0.cluster_name.reader.set(read);
+        self.0.refresh_cluster_name();
     }
 
     /// The value of a global runtime parameter, as it was set. It is the same `Arc` until the parameter changes.

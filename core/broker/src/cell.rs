@@ -4,7 +4,7 @@
 //! event and goes. Nobody waits. Effects on other queues (dead letters) and on metadata (auto-delete) run after the
 //! cell is released. A panic of the machine ends the service of its queue and of nothing else (`cell/crash.rs`).
 
-mod adjusting;
+pub(crate) mod adjusting;
 mod asked;
 pub(crate) mod condition;
 pub(crate) mod configs;

@@ -11,6 +11,7 @@ use queues::{
     SettledRun, SharedBody,
 };
 use smallvec::SmallVec;
+use stdx::FewMap;
 
 use crate::alarms::Raised;
 use crate::bodies::Fetched;
@@ -27,7 +28,7 @@ use crate::stages::{Began, Stage};
 /// The driver's side of [`Effects`] while a machine runs.
 pub(crate) struct CellEffects<'a> {
     pub(crate) queue: &'a Arc<Queue>,
-    pub(crate) sinks: &'a mut HashMap<ConsumerId, Attached, foldhash::fast::RandomState>,
+    pub(crate) sinks: &'a mut FewMap<ConsumerId, Attached>,
     pub(crate) gets: &'a mut HashMap<GetToken, GetReply, foldhash::fast::RandomState>,
     pub(crate) gathers: &'a mut Vec<Gather>,
     /// Where shared bodies of a machine that goes are kept.
@@ -74,8 +75,26 @@ impl Aftermath {
         self.appended_bytes = self.appended_bytes.saturating_add(bytes);
     }
 
-    /// Does what had to wait.
-    pub(crate) fn apply(self, queue: &Arc<Queue>) {
+    /// The work that the end of the queue leaves, if this turn brought it.
+    pub(crate) fn take_ending(&mut self) -> Option<Box<Ending>> {
+        if self.gone.is_none() && self.deleted.is_none() {
+            return None;
+        }
+        let (gone, deleted) = (self.gone.take(), self.deleted.take());
+        Some(Box::new(Ending { gone, last_cancelled: self.last_cancelled.take(), deleted }))
+    }
+}
+
+/// The end of a queue, which the services are told when the cell is released.
+pub(crate) struct Ending {
+    gone: Option<Gone>,
+    last_cancelled: Option<Reply<()>>,
+    deleted: Option<(u64, Reply<Result<DeletedQueue, Refused>>, Box<str>)>,
+}
+
+impl Ending {
+    /// Tells the services.
+    pub(crate) fn tell(self, queue: &Arc<Queue>) {
         if let Some(why) = self.gone {
             queue.services().queue_gone(queue.clone(), why, self.last_cancelled);
         }

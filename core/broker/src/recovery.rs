@@ -28,6 +28,7 @@ use crate::call::{Call, Commit};
 use crate::cell::Queue;
 use crate::checkpointer::notes::Checkpointer;
 use crate::cluster::Cluster;
+use crate::cluster_name::ClusterName;
 use crate::connections::{ConnectionIds, Connections};
 use crate::control::committing::Committing;
 use crate::control::follow::{Contents, start_all_clocks, store_id};
@@ -141,7 +142,7 @@ fn recover(
     };
     let services = parts.start(foundation, &options).map_err(StartError::storage)?;
     let inner = Arc::new(Inner {
-        cluster_name: RwLock::new(options.cluster_name.as_str().into()),
+        cluster_name: ClusterName::new(&options.cluster_name),
         global_parameters: RwLock::default(),
         options,
         services,

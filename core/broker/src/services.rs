@@ -367,7 +367,9 @@ impl Services {
         queue.forget_log();
         self.queues.departed(queue.id);
         self.log_places.forget(queue.id);
-        self.background.submit(Job::DeleteSegments(queue));
+        if !queue.leaves_nothing() {
+            self.background.submit(Job::DeleteSegments(queue));
+        }
     }
 
     /// Deleted queues whose deletion is not durable yet.

@@ -26,6 +26,9 @@ enum Bytes {
 /// `x-queue-type` is `classic`.
 const CLASSIC: &[u8] = b"\x0cx-queue-typeS\0\0\0\x07classic";
 
+/// The argument that says after how much unused time a queue goes, milliseconds.
+const EXPIRY: &str = "x-expires";
+
 impl Arguments {
     /// Keeps these bytes as they are. The caller has validated the table; a malformed one reads as shorter.
     #[must_use]
@@ -56,6 +59,21 @@ impl Arguments {
     #[must_use]
     pub fn as_table(&self) -> Table<'_> {
         Table::from_raw(self.raw())
+    }
+
+    /// These with another `x-expires`, milliseconds from 1, or without one; `None` when they say so already.
+    pub(crate) fn with_expiry(&self, expires_ms: Option<u64>) -> Option<Self> {
+        let wanted = expires_ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX).max(1));
+        let known = self.as_table().get(EXPIRY);
+        if known.is_some() == wanted.is_some() && known.and_then(|value| value.as_i64()) == wanted {
+            return None;
+        }
+        let mut table = TableBuf::from(self.as_table());
+        table.remove(EXPIRY);
+        if let Some(ms) = wanted {
+            table.push_i64(EXPIRY, ms);
+        }
+        Some(table.into())
     }
 
     /// Whether there are none.

@@ -126,6 +126,12 @@ impl Bindings {
         SlotId(slot)
     }
 
+    /// Puts a binding with the same identity in the place of one.
+    pub(crate) fn replace(&mut self, slot: SlotId, binding: Arc<Binding>) {
+        debug_assert!(self.get(slot).identity() == binding.identity(), "it is found as before");
+        self.slots[slot.0 as usize].binding = Some(binding);
+    }
+
     /// Takes out a binding that is in no list any more.
     pub(crate) fn remove(&mut self, slot: SlotId) -> Arc<Binding> {
         let hash = self.hasher.hash_one(self.get(slot).identity());

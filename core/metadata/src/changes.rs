@@ -49,6 +49,8 @@ pub enum Change {
     ExchangeDeleted(Arc<ExchangeRecord>),
     /// A queue is there.
     QueueAdded(Arc<QueueRecord>),
+    /// A queue has other arguments; all else is as before.
+    QueueChanged(Arc<QueueRecord>),
     /// Other nodes have a queue, or another one leads it.
     ReplicasChanged {
         /// Which.

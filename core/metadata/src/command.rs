@@ -296,6 +296,18 @@ record! {
         pub id: Option<QueueId>,
     }
 
+    /// Changes after how much unused time a queue goes. One that is gone stays so; an exclusive queue and a stream have no such time.
+    pub struct SetQueueExpiry {
+        /// Vhost.
+        pub vhost: Name,
+        /// Name.
+        pub name: Name,
+        /// Only this incarnation.
+        pub id: QueueId,
+        /// Its `x-expires` from now on, milliseconds from 1; `None` is never.
+        pub expires_ms: Option<u64>,
+    }
+
     /// Adds a binding (B84).
     pub struct Bind {
         /// Vhost.
@@ -456,6 +468,8 @@ coded! {
         30 => SetOperatorPolicy(SetPolicy),
         /// Removes an operator policy.
         31 => ClearOperatorPolicy(ClearPolicy),
+        /// See [`SetQueueExpiry`].
+        32 => SetQueueExpiry(SetQueueExpiry),
     }
 }
 

@@ -102,8 +102,12 @@ fn arrive(old: Option<&Vhost>, new: &Vhost, changes: &mut Vec<Change>) {
         }
     }
     for queue in new.queues() {
-        if old.and_then(|vhost| vhost.queue(&queue.name)).is_none_or(|same| same.id != queue.id) {
-            changes.push(Change::QueueAdded(Arc::clone(queue)));
+        match old.and_then(|vhost| vhost.queue(&queue.name)).filter(|same| same.id == queue.id) {
+            None => changes.push(Change::QueueAdded(Arc::clone(queue))),
+            Some(same) if same.arguments != queue.arguments => {
+                changes.push(Change::QueueChanged(Arc::clone(queue)));
+            }
+            Some(_) => {}
         }
     }
     let had: BTreeSet<_> =
@@ -133,8 +137,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::Machine;
+    use crate::command::{Command, SetQueueExpiry};
     use crate::testing::histories::commands;
+    use crate::testing::{Machine, name, queue};
 
     /// Names of what is there after all changes, as tables would have it that follow them.
     fn follow(state: &State, changes: &[Change], new: &State) -> BTreeSet<String> {
@@ -178,6 +183,19 @@ mod tests {
         }
         names.extend(state.users().map(|(name, _)| format!("user {name:?}")));
         names
+    }
+
+    #[test]
+    fn a_queue_with_another_expiry_is_the_same_queue_changed() {
+        let (mut one, mut other) = (Machine::with_vhost("/"), Machine::with_vhost("/"));
+        for machine in [&mut one, &mut other] {
+            machine.ok(&queue("q"));
+        }
+        let id = one.state.vhost(b"/").unwrap().queue(b"q").unwrap().id;
+        let (vhost, name, expires_ms) = (name("/"), name("q"), Some(7));
+        other.ok(&Command::SetQueueExpiry(SetQueueExpiry { vhost, name, id, expires_ms }));
+        let changed = other.state.vhost(b"/").unwrap().queue(b"q").unwrap().clone();
+        assert_eq!(one.state.changes_to(&other.state), [Change::QueueChanged(changed)]);
     }
 
     proptest! {

@@ -11,7 +11,8 @@ use crate::codec::{Codec, DecodeError, Reader, coded, record};
 use crate::command::{
     AddVhost, Bind, ClearGlobalParameter, ClearParameter, ClearPermissions, ClearPolicy,
     ClearTopicPermissions, DeclareExchange, DeclareQueue, DeleteUser, DeleteVhost, Name, PutUser,
-    SetGlobalParameter, SetParameter, SetPermissions, SetPolicy, SetTopicPermissions, SetVhostLimits, Unbind,
+    SetGlobalParameter, SetParameter, SetPermissions, SetPolicy, SetQueueExpiry, SetTopicPermissions,
+    SetVhostLimits, Unbind,
 };
 use crate::records::{Binding, ExchangeRecord, FIRST_NODE, NodesFact, NumberedNode, QueueRecord};
 use crate::replicas::{NodeDownFact, ReplicasFact};
@@ -148,6 +149,8 @@ coded! {
         30 => NodeDown(NodeDownFact),
         /// Nodes have copies of a queue.
         31 => ReplicasAre(ReplicasFact),
+        /// A queue has another `x-expires`; snapshots have it among the queue's arguments.
+        32 => QueueExpirySet(SetQueueExpiry),
     }
 }
 

@@ -29,6 +29,7 @@ mod policies;
 mod records;
 mod refusal;
 mod replicas;
+mod since;
 mod snapshot;
 mod state;
 mod steps;
@@ -45,7 +46,8 @@ pub use command::{
     ClearPermissions, ClearPolicy, ClearTopicPermissions, Command, Credentials, DeclareExchange,
     DeclareQueue, DeleteExchange, DeleteExclusiveQueues, DeleteQueue, DeleteUser, DeleteVhost, DeleteWhen,
     DestinationName, Name, PutUser, QueueType, SetGlobalParameter, SetParameter, SetPermissions, SetPolicy,
-    SetTopicPermissions, SetUserLimits, SetUserTags, SetVhostLimits, SetVhostMetadata, Unbind, VhostMetadata,
+    SetQueueExpiry, SetTopicPermissions, SetUserLimits, SetUserTags, SetVhostLimits, SetVhostMetadata,
+    Unbind, VhostMetadata,
 };
 pub use contradiction::Contradiction;
 pub use definitions::{Definitions, Gathered};

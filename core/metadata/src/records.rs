@@ -1,5 +1,5 @@
 //! Records that the machine keeps of each thing. Records of exchanges, queues and bindings never change once made and are shared with the
-//! broker's runtime tables; a redeclared name gets a new record with a new id.
+//! broker's runtime tables; a redeclared name gets a new record with a new id. A queue whose expiry changes gets another record with its id.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -159,6 +159,7 @@ impl State {
             Command::DeleteExchange(delete) => self.delete_exchange(delete, applied),
             Command::DeclareQueue(declare) => self.declare_queue(declare, by, applied),
             Command::DeleteQueue(delete) => self.delete_queue(delete, applied),
+            Command::SetQueueExpiry(set) => self.set_queue_expiry(set, applied),
             Command::Bind(bind) => self.bind(bind, applied),
             Command::Unbind(unbind) => self.unbind(unbind, applied),
             Command::DeleteExclusiveQueues(delete) => Ok(self.delete_exclusive_queues(delete, applied)),

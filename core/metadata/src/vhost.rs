@@ -253,6 +253,19 @@ impl Vhost {
         self.queues.insert(QueueEntry { record, incoming: List::default() });
     }
 
+    /// Puts another record in the place of a queue's, with the same name and identifier. Its bindings lead to that one.
+    pub(crate) fn replace_queue(&mut self, record: &Arc<QueueRecord>) {
+        let Some(entry) = self.queues.get_mut(&record.name) else { return };
+        let (incoming, new_bytes) = (entry.incoming, record.heap_bytes());
+        let old = std::mem::replace(&mut entry.record, record.clone());
+        self.record_bytes = self.record_bytes - old.heap_bytes() + new_bytes;
+        for slot in self.bindings.sorted_slots(incoming, Side::Destination) {
+            let binding = Binding::clone(self.bindings.get(slot));
+            let destination = Destination::Queue(record.clone());
+            self.bindings.replace(slot, Arc::new(Binding { destination, ..binding }));
+        }
+    }
+
     /// Adds a binding; `None` when it exists. A missing source is told before a missing destination.
     pub(crate) fn add_binding<'a>(
         &mut self,

@@ -203,7 +203,7 @@ pub(crate) fn store_head(
 }
 
 /// Appends a message whose stored form begins as the one whose bytes before the body are these of `out`; its body follows in one piece.
-#[inline]
+#[inline(always)]
 pub(crate) fn store_alike(out: &mut Vec<u8>, head: Range<usize>, body: &[u8]) {
     let length = head.len() - LENGTH_BYTES + body.len();
     let at = out.len();

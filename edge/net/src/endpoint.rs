@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use platform::Clock;
-use protocols::{Door, Peer};
+use protocols::{Door, Peer, RequestLogin};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
@@ -30,6 +30,8 @@ pub struct Endpoint {
     pub client_id: Option<CertificateLogin>,
     /// The protocol comes in the messages of a WebSocket.
     pub web_socket: Option<Arc<WebSocketOptions>>,
+    /// Connections at once; further ones wait in the kernel until others end. `None` is without a bound.
+    pub connections_max: Option<usize>,
     /// Time for PROXY header, TLS handshake and request for a WebSocket together. Default 5 seconds, as RabbitMQ's `ssl_handshake_timeout`.
     pub timeout: Duration,
 }
@@ -41,6 +43,7 @@ impl Default for Endpoint {
             tls: None,
             client_id: None,
             web_socket: None,
+            connections_max: None,
             timeout: Duration::from_secs(5),
         }
     }
@@ -79,7 +82,7 @@ impl Endpoint {
                 None => io::Result::Ok(stream),
                 Some(options) => {
                     peer.is_web_socket = true;
-                    stream.web_socket(options).await
+                    stream.web_socket(options, &mut peer.request_login).await
                 }
             }
         }))
@@ -144,11 +147,11 @@ enum Ready {
 
 impl Ready {
     /// The WebSocket that its client asks for.
-    async fn web_socket(self, options: &WebSocketOptions) -> io::Result<Ready> {
+    async fn web_socket(self, options: &WebSocketOptions, login: &mut RequestLogin) -> io::Result<Ready> {
         Ok(match self {
-            Ready::Plain(stream) => Ready::Web(Box::new(WebSocket::accept(stream, options).await?)),
+            Ready::Plain(stream) => Ready::Web(Box::new(WebSocket::accept(stream, options, login).await?)),
             Ready::Encrypted(stream) => {
-                Ready::EncryptedWeb(Box::new(WebSocket::accept(stream, options).await?))
+                Ready::EncryptedWeb(Box::new(WebSocket::accept(stream, options, login).await?))
             }
             twice => twice,
         })

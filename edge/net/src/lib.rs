@@ -19,4 +19,4 @@ pub use endpoint::Endpoint;
 pub use gate::Gate;
 pub use listener::{Listener, ListenerOptions};
 pub use turns::thread_sleeps;
-pub use web_socket::WebSocketOptions;
+pub use web_socket::{FrameEnd, WebMessages, WebProtocol, WebSocketOptions};

@@ -8,7 +8,7 @@ use platform::{Clock, Random};
 use protocols::{Door, Peer};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::connection::{now_of, serve};
 use crate::endpoint::{Endpoint, canonical};
@@ -89,6 +89,8 @@ impl Listener {
     ) {
         let address = self.socket.local_addr();
         let mut socket = Some(self.socket);
+        let bound = |count: usize| Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS)));
+        let places = endpoint.connections_max.map(bound);
         let entrance = Entrance {
             nodelay: self.options.nodelay,
             endpoint,
@@ -98,7 +100,7 @@ impl Listener {
         };
         loop {
             let accepted = tokio::select! {
-                accepted = accept(socket.as_ref()) => accepted,
+                accepted = accept(socket.as_ref(), places.as_ref()) => accepted,
                 Some(order) = self.orders.recv() => {
                     let done = obey(order.wanted, &mut socket, &address, &self.options);
                     let _nobody_waits = order.done.send(done);
@@ -106,8 +108,8 @@ impl Listener {
                 }
             };
             match accepted {
-                Ok((stream, remote)) => {
-                    if let Err(error) = entrance.take(stream, remote, random.next_u64()).await {
+                Ok((stream, remote, place)) => {
+                    if let Err(error) = entrance.take(stream, remote, place, random.next_u64()).await {
                         tracing::debug!(%error, %remote, "a connection ended before it began");
                     }
                 }
@@ -132,28 +134,51 @@ struct Entrance<D> {
 
 impl<D: Door> Entrance<D> {
     /// Starts the connection's task. Waits while too many others are being prepared; the kernel keeps those that come meanwhile.
-    async fn take(&self, stream: TcpStream, remote: SocketAddr, seed: u64) -> io::Result<()> {
+    async fn take(
+        &self,
+        stream: TcpStream,
+        remote: SocketAddr,
+        place: Option<OwnedSemaphorePermit>,
+        seed: u64,
+    ) -> io::Result<()> {
         stream.set_nodelay(self.nodelay)?;
         let local = canonical(stream.local_addr()?);
         let peer = Peer::plain(canonical(remote), local, seed);
         if self.endpoint.is_plain() {
             let session = self.door.open(peer, now_of(&*self.clock));
-            tokio::spawn(serve(stream, session, self.clock.clone()));
+            spawn(serve(stream, session, self.clock.clone()), place);
             return Ok(());
         }
         let prepares = self.preparing.clone().acquire_owned().await.map_err(io::Error::other)?;
         let (endpoint, door, clock) = (self.endpoint.clone(), self.door.clone(), self.clock.clone());
-        tokio::spawn(endpoint.welcome(stream, peer, door, clock, prepares));
+        spawn(endpoint.welcome(stream, peer, door, clock, prepares), place);
         Ok(())
     }
 }
 
-/// The next connection; never, while there is no socket.
-async fn accept(socket: Option<&TcpListener>) -> io::Result<(TcpStream, SocketAddr)> {
-    match socket {
-        Some(socket) => socket.accept().await,
-        None => std::future::pending().await,
-    }
+/// Runs a connection, which has its place until it ends.
+fn spawn(connection: impl Future<Output = ()> + Send + 'static, place: Option<OwnedSemaphorePermit>) {
+    match place {
+        None => tokio::spawn(connection),
+        Some(place) => tokio::spawn(async move {
+            connection.await;
+            drop(place);
+        }),
+    };
+}
+
+/// The next connection, when there is a place for it; never, while there is no socket.
+async fn accept(
+    socket: Option<&TcpListener>,
+    places: Option<&Arc<Semaphore>>,
+) -> io::Result<(TcpStream, SocketAddr, Option<OwnedSemaphorePermit>)> {
+    let Some(socket) = socket else { return std::future::pending().await };
+    let place = match places {
+        None => None,
+        Some(places) => Some(places.clone().acquire_owned().await.map_err(io::Error::other)?),
+    };
+    let (stream, remote) = socket.accept().await?;
+    Ok((stream, remote, place))
 }
 
 /// Closes the socket, or binds it where it was.

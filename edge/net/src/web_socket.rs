@@ -1,7 +1,7 @@
-//! WebSocket under a protocol of bytes: the session reads the bytes of a client's binary messages, and the bytes that it writes
-//! go out in binary messages. The library answers pings and checks frames.
+//! WebSocket under a protocol of bytes: the session reads the bytes of a client's messages, and the bytes that it writes go out in
+//! messages. The library answers pings and checks frames.
 //!
-//! Refuses to know which protocol the bytes are of; a name in the handshake is all that is asked of it.
+//! Refuses to know which protocol the bytes are of; its names in the handshake, and the ends of its frames, are all that is asked of it.
 
 use std::io;
 use std::pin::Pin;
@@ -9,34 +9,70 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use futures_util::{Sink, Stream};
+use protocols::RequestLogin;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_tungstenite::tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
-use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode, header};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Error};
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config};
 
+mod cutter;
+mod door;
 mod ration;
 
+use cutter::Cutter;
+use door::Door;
 use ration::Rationed;
 
 /// Bytes read from the socket at once; each connection keeps a buffer of so many.
 const READ_BYTES: usize = 4096;
 
-/// Largest message that is sent.
+/// Largest message that is sent in one fragment, and most bytes of several that are sent together.
 const WRITE_BYTES_MAX: usize = 64 * 1024;
 
-/// A message on its way out, its header, and answers to pings.
+/// Messages that are sent together, at most.
+const MESSAGES_MAX: usize = 1024;
+
+/// Bytes on their way out: messages, their heads, and answers to pings.
 const OUTPUT_BYTES_MAX: usize = WRITE_BYTES_MAX + 16 * 1024;
 
+/// The end of the frame that the bytes go on with, if it is among them. The next call gets the bytes behind it.
+pub type FrameEnd = Box<dyn FnMut(&[u8]) -> Option<usize> + Send>;
+
+/// The messages that carry a protocol.
+#[derive(Clone, Copy, Debug)]
+pub enum WebMessages {
+    /// Binary ones in both directions; a text ends the connection. Bytes that go out are cut anywhere.
+    Binary,
+    /// Texts and binary ones may come. Each frame of the protocol goes out in a message of its own.
+    PerFrame {
+        /// Finds the ends of the frames of one connection.
+        frame_end: fn() -> FrameEnd,
+        /// Frames go out as texts, but for those that are not UTF-8.
+        is_text: bool,
+    },
+}
+
+/// A protocol on WebSockets.
+#[derive(Clone, Copy, Debug)]
+pub struct WebProtocol {
+    /// Its names in the handshake, the preferred one first: `mqtt`. The answer has the first one that the client names, too.
+    pub names: &'static [&'static str],
+    /// Whether a client has to name one of them.
+    pub is_required: bool,
+    /// The messages that carry it.
+    pub messages: WebMessages,
+    /// Whether the header `Authorization` of the request is the login, rather than what the protocol has for it.
+    pub login_by_request: bool,
+}
+
 /// A listener's conditions for a WebSocket.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct WebSocketOptions {
     /// The path of their request: `/ws`.
     pub path: String,
-    /// The protocol that they have to name: `mqtt`.
-    pub protocol: &'static str,
+    /// The protocol in its messages.
+    pub protocol: WebProtocol,
     /// Largest frame and message that they may send, bytes.
     pub message_bytes_max: usize,
     /// Bytes that are read of a client, about, before the session has written to it: the session writes when it knows who the client is.
@@ -45,26 +81,47 @@ pub struct WebSocketOptions {
     pub origins: Vec<String>,
 }
 
-/// The bytes in the binary messages of a WebSocket.
+/// The bytes in the messages of a WebSocket.
 pub(crate) struct WebSocket<S> {
     messages: WebSocketStream<Rationed<S>>,
+    /// How bytes that go out become messages; `None` if they are cut anywhere, and only binary messages may come.
+    cutter: Option<Box<Cutter>>,
     /// The rest of the latest message.
     unread: Bytes,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
-    /// Answers the client's request, if it is one that is allowed.
-    pub(crate) async fn accept(stream: S, options: &WebSocketOptions) -> io::Result<WebSocket<S>> {
+    /// Answers the client's request, if it is one that is allowed; leaves its login in `login` if the options ask for it.
+    pub(crate) async fn accept(
+        stream: S,
+        options: &WebSocketOptions,
+        login: &mut RequestLogin,
+    ) -> io::Result<WebSocket<S>> {
         let config = WebSocketConfig::default()
             .read_buffer_size(READ_BYTES)
-            .write_buffer_size(0)
+            .write_buffer_size(WRITE_BYTES_MAX)
             .max_write_buffer_size(OUTPUT_BYTES_MAX)
             .max_message_size(Some(options.message_bytes_max))
             .max_frame_size(Some(options.message_bytes_max));
         let stream = Rationed::new(stream, options.unanswered_bytes_max);
-        let messages =
-            accept_hdr_async_with_config(stream, Door(options), Some(config)).await.map_err(of_library)?;
-        Ok(WebSocket { messages, unread: Bytes::new() })
+        let messages = accept_hdr_async_with_config(stream, Door { options, login }, Some(config))
+            .await
+            .map_err(of_library)?;
+        let cutter = match options.protocol.messages {
+            WebMessages::Binary => None,
+            WebMessages::PerFrame { frame_end, is_text } => Some(Box::new(Cutter::new(frame_end(), is_text))),
+        };
+        Ok(WebSocket { messages, cutter, unread: Bytes::new() })
+    }
+
+    /// A message, or a fragment of one, that the bytes begin with, and how many of them it has.
+    fn message(&mut self, bytes: &[u8], bytes_max: usize) -> (Message, usize) {
+        if let Some(cutter) = &mut self.cutter {
+            let (fragment, count) = cutter.cut(bytes, bytes_max);
+            return (Message::Frame(fragment), count);
+        }
+        let part = &bytes[..bytes.len().min(bytes_max)];
+        (Message::Binary(Bytes::copy_from_slice(part)), part.len())
     }
 
     /// Says why the connection ends, as far as the socket takes it.
@@ -85,50 +142,6 @@ fn of_library(error: Error) -> io::Error {
     }
 }
 
-/// Lets requests in.
-struct Door<'a>(&'a WebSocketOptions);
-
-impl Callback for Door<'_> {
-    fn on_request(self, request: &Request, mut response: Response) -> Result<Response, ErrorResponse> {
-        self.check(request).map_err(refusal)?;
-        let protocol = HeaderValue::from_static(self.0.protocol);
-        response.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, protocol);
-        Ok(response)
-    }
-}
-
-impl Door<'_> {
-    fn check(&self, request: &Request) -> Result<(), (StatusCode, &'static str)> {
-        if request.uri().path() != self.0.path {
-            return Err((StatusCode::NOT_FOUND, "no WebSocket is here"));
-        }
-        if !self.may_come_from(request) {
-            return Err((StatusCode::FORBIDDEN, "pages of this origin may not connect"));
-        }
-        let named = request.headers().get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
-        let mut names = named.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
-        if !names.any(|name| name.trim() == self.0.protocol) {
-            return Err((StatusCode::BAD_REQUEST, "the protocol is not among those that are asked for"));
-        }
-        Ok(())
-    }
-
-    /// Programs that are no browsers send no origin.
-    fn may_come_from(&self, request: &Request) -> bool {
-        let origin = request.headers().get(header::ORIGIN).map(HeaderValue::as_bytes);
-        let allowed = &self.0.origins;
-        allowed.is_empty() || origin.is_none_or(|origin| allowed.iter().any(|it| it.as_bytes() == origin))
-    }
-}
-
-fn refusal((status, text): (StatusCode, &'static str)) -> ErrorResponse {
-    let mut response = ErrorResponse::new(Some(text.to_owned()));
-    *response.status_mut() = status;
-    let close = HeaderValue::from_static("close");
-    response.headers_mut().insert(header::CONNECTION, close);
-    response
-}
-
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocket<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -145,6 +158,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocket<S> {
             };
             match message {
                 Message::Binary(bytes) => self.unread = bytes,
+                Message::Text(text) if self.cutter.is_some() => self.unread = text.into(),
                 Message::Text(_) => {
                     return Poll::Ready(Err(self.refuse(cx, "a text where binary messages are spoken")));
                 }
@@ -165,15 +179,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocket<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocket<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.messages.get_mut().lift();
-        // One message at a time: bytes that the socket does not take bound the bytes that are kept.
+        // One write at a time: bytes that the socket does not take bound the bytes that are kept.
         ready!(self.as_mut().poll_flush(cx))?;
-        let part = &bytes[..bytes.len().min(WRITE_BYTES_MAX)];
-        let message = Message::Binary(Bytes::copy_from_slice(part));
-        Pin::new(&mut self.messages).start_send(message).map_err(of_library)?;
+        let (mut taken, mut sent) = (0, 0);
+        while taken < bytes.len().min(WRITE_BYTES_MAX) && sent < MESSAGES_MAX {
+            let (message, count) = self.message(&bytes[taken..], WRITE_BYTES_MAX - taken);
+            Pin::new(&mut self.messages).start_send(message).map_err(of_library)?;
+            (taken, sent) = (taken + count, sent + 1);
+        }
         if let Poll::Ready(flushed) = self.poll_flush(cx) {
             flushed?;
         }
-        Poll::Ready(Ok(part.len()))
+        Poll::Ready(Ok(taken))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

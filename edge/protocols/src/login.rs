@@ -4,10 +4,24 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use broker::{Broker, ConnectionInfo, LoginOutcome, User};
 use wire::amqp091::sasl::{SaslError, parse_amqplain, parse_plain};
 
 use crate::Peer;
+
+/// Name and password of a header `Authorization: Basic ...`, by its value; `None` if it is another header, or cannot be read.
+#[must_use]
+pub fn basic_login(header: &str) -> Option<(String, Vec<u8>)> {
+    let (scheme, encoded) = header.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let plain = STANDARD.decode(encoded.trim()).ok()?;
+    let colon = plain.iter().position(|byte| *byte == b':')?;
+    Some((String::from_utf8(plain[..colon].to_vec()).ok()?, plain[colon + 1..].to_vec()))
+}
 
 /// SASL mechanisms (B6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +30,7 @@ pub enum Mechanism {
     Plain,
     /// User and password in a field table (B14).
     AmqPlain,
-    /// No credentials: the anonymous user of [`Settings::anonymous`].
+    /// No credentials: the anonymous user of [`Logins::anonymous`].
     Anonymous,
     /// The name in the certificate that the client showed.
     External,
@@ -35,7 +49,7 @@ impl Mechanism {
     }
 
     /// Whether a client may use it: EXTERNAL over TLS only, as in RabbitMQ.
-    pub(crate) fn is_offered(self, peer: &Peer) -> bool {
+    fn is_offered(self, peer: &Peer) -> bool {
         self != Mechanism::External || peer.tls.is_some()
     }
 }
@@ -50,12 +64,21 @@ pub struct Anonymous {
 }
 
 /// How clients may log in.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Means<'a> {
-    /// Mechanisms in the order offered.
-    pub(crate) mechanisms: &'a [Mechanism],
-    /// The anonymous user; `None` refuses them.
-    pub(crate) anonymous: Option<&'a Anonymous>,
+#[derive(Clone, Debug)]
+pub struct Logins {
+    /// Mechanisms offered, in the order offered. Default as RabbitMQ 4.3: ANONYMOUS, AMQPLAIN, PLAIN.
+    pub mechanisms: Vec<Mechanism>,
+    /// The anonymous user; `None` refuses them even if the mechanism is offered. Default guest.
+    pub anonymous: Option<Anonymous>,
+}
+
+impl Default for Logins {
+    fn default() -> Self {
+        Logins {
+            mechanisms: vec![Mechanism::Anonymous, Mechanism::AmqPlain, Mechanism::Plain],
+            anonymous: Some(Anonymous { user: "guest".into(), password: "guest".into() }),
+        }
+    }
 }
 
 /// A client's answer.
@@ -78,7 +101,13 @@ pub(crate) enum LoginRefused {
     Refused(Mechanism),
 }
 
-impl Means<'_> {
+impl Logins {
+    /// Names of the mechanisms that a client may use.
+    pub(crate) fn offered(&self, peer: &Peer) -> impl Iterator<Item = &'static str> {
+        let offered = self.mechanisms.iter().filter(|mechanism| mechanism.is_offered(peer));
+        offered.map(|mechanism| mechanism.name())
+    }
+
     /// Authenticates, and records the attempt.
     pub(crate) fn login(
         &self,
@@ -100,7 +129,7 @@ impl Means<'_> {
         if mechanism == Mechanism::External {
             return by_certificate(broker, peer, info);
         }
-        let (user, password) = match (&credentials, self.anonymous) {
+        let (user, password) = match (&credentials, &self.anonymous) {
             (Some(credentials), _) => (std::str::from_utf8(credentials.user).ok(), credentials.password),
             (None, Some(anonymous)) => (Some(anonymous.user.as_str()), anonymous.password.as_bytes()),
             (None, None) => (None, &b""[..]),

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use broker::{ConnectionTotals, TrafficTotals};
+
 /// Bytes in one direction, and in how many pieces. Written by the connection's task only.
 #[derive(Debug, Default)]
 pub(crate) struct Moved {
@@ -21,7 +23,14 @@ impl Moved {
     }
 
     /// Bytes and pieces so far.
-    pub(crate) fn now(&self) -> (u64, u64) {
+    fn now(&self) -> (u64, u64) {
         (self.bytes.load(Ordering::Relaxed), self.count.load(Ordering::Relaxed))
     }
+}
+
+/// The totals of a connection.
+pub(crate) fn totals(received: &Moved, sent: &Moved, traffic: TrafficTotals) -> ConnectionTotals {
+    let (received_bytes, received_count) = received.now();
+    let (sent_bytes, sent_count) = sent.now();
+    ConnectionTotals { received_bytes, received_count, sent_bytes, sent_count, traffic }
 }

@@ -15,4 +15,9 @@ impl Now {
     pub fn since_ms(self, earlier: Now) -> u64 {
         self.monotonic_ms.saturating_sub(earlier.monotonic_ms)
     }
+
+    /// Tenths of a second from `earlier` to now, 0 if `earlier` is later.
+    pub(crate) fn since_ds(self, earlier: Now) -> u32 {
+        u32::try_from(self.since_ms(earlier) / 100).unwrap_or(u32::MAX)
+    }
 }

@@ -3,6 +3,8 @@
 //! Looks are taken from time to time, and between two looks no clock is read: a delivery counts as made at the look that
 //! follows it. So a timeout comes late by up to two looks, never early.
 
+use crate::Now;
+
 /// Longest time between two looks, tenths of a second.
 const LOOK_DS_MAX: u32 = 150;
 
@@ -29,8 +31,13 @@ impl Overdue {
     }
 
     /// When to look next; `None` is never.
-    pub(crate) fn look_next_ds(&self) -> Option<u32> {
+    fn look_next_ds(&self) -> Option<u32> {
         Some(self.look_last_ds.saturating_add(self.interval_ds()?))
+    }
+
+    /// The same for a session whose clock began at this time, milliseconds of [`Now::monotonic_ms`]; `u64::MAX` is never.
+    pub(crate) fn look_next_ms(&self, began: Now) -> u64 {
+        self.look_next_ds().map_or(u64::MAX, |look_ds| began.monotonic_ms + u64::from(look_ds) * 100)
     }
 
     /// There is a source with this timeout, milliseconds; 0 is for ever. Returns when deliveries from now on count as made.

@@ -487,8 +487,8 @@ impl History {
         let name = kinds::name(slot);
         let request = ConsumeRequest { queue: name.as_bytes(), spec };
         match life.broker.consume(&life.principal, request, life.session.clone()) {
-            Ok((queue, mut call)) => {
-                match call.try_take() {
+            Ok((queue, call)) => {
+                match call.into_call().try_take() {
                     Some(Ok(())) => {}
                     Some(Err(Refused::Crashed(_))) if life.is_faulty => return Ok(()),
                     answer => {

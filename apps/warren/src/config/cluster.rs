@@ -2,7 +2,7 @@
 
 use stdx::Secret;
 
-use super::options::{Listener, Switch};
+use super::values::{Listener, Switch};
 
 /// The port of links between nodes: RabbitMQ's.
 const CLUSTER_PORT: u16 = 25672;

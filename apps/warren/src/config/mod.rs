@@ -17,26 +17,31 @@ mod nearest;
 mod options;
 mod prometheus;
 mod reference;
+mod stomp;
 mod stream;
 mod substitute;
 mod syntax;
 mod template;
 mod tls;
+mod values;
+mod web;
 
 pub use cluster::{ClusterOptions, host_and_port};
 pub use error::{ConfigError, Problem, ProblemKind};
 pub use key::{Key, Section, Take, Unit};
 pub use load::{load, parse};
-pub use mqtt::{MqttOptions, WebMqttOptions};
+pub use mqtt::MqttOptions;
 pub use options::{
     AccessOptions, AlarmOptions, ConsoleLog, DefaultPermissions, Durability, ExchangeLog, FileLog,
-    LimitOptions, Listener, LogOptions, ManagementListener, ManagementOptions, Mechanism, NetworkOptions,
-    NodeOptions, Options, PasswordHashing, PasswordRuleKind, Permit, QueueOptions, QueueType, ShovelOptions,
-    Switch, TcpOptions,
+    LimitOptions, LogOptions, ManagementListener, ManagementOptions, Mechanism, NetworkOptions, NodeOptions,
+    Options, PasswordHashing, PasswordRuleKind, Permit, QueueOptions, ShovelOptions, TcpOptions,
 };
 pub use prometheus::PrometheusOptions;
 pub use reference::{markdown, plain};
 pub(crate) use stdx::nearest::nearest_of;
+pub use stomp::StompOptions;
 pub use stream::StreamOptions;
 pub use template::template;
 pub use tls::{ClientTlsOptions, HttpTlsOptions, LoginFrom};
+pub use values::{Listener, QueueType, Switch};
+pub use web::WebListeners;

@@ -1,11 +1,9 @@
 //! The options of MQTT. Refuses to know where a value came from.
 
-use std::net::IpAddr;
+use tls::SanType;
 
-use tls::{SanType, ServerOptions};
-
-use super::options::{Listener, QueueType, Switch};
 use super::tls::LoginFrom;
+use super::values::{Listener, QueueType, Switch};
 
 /// Listeners of MQTT, and how its clients are served.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,66 +70,6 @@ impl Default for MqttOptions {
             disconnect_on_unauthorized: Switch::On,
             retained_count_max: 100_000,
             retained_bytes_max: 1 << 30,
-        }
-    }
-}
-
-/// Listeners of MQTT over WebSocket.
-#[derive(Debug, Clone, PartialEq)]
-pub struct WebMqttOptions {
-    /// Where it is spoken in clear text. Default nowhere.
-    pub tcp: WebAddress,
-    /// Where it is encrypted. Default nowhere.
-    pub ssl: WebAddress,
-    /// Certificate, key and rules of the encrypted listener.
-    pub server: ServerOptions,
-    /// Whether a PROXY header begins every connection. Default off.
-    pub proxy_protocol: Switch,
-    /// Path of the request. Default `/ws`.
-    pub path: String,
-    /// Largest frame and message of a WebSocket, bytes. Default 16 MiB and 64 KiB: the largest packet, and those around it.
-    pub message_bytes_max: u64,
-    /// Origins that browsers may come from; empty allows all. Default empty.
-    pub origins: Vec<String>,
-}
-
-/// Where a listener is, if there is one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct WebAddress {
-    /// Its port; 0 lets the operating system choose, and `None` is no such listener. Default `None`.
-    pub port: Option<u16>,
-    /// Its address; `None` is all interfaces. Default `None`.
-    pub address: Option<IpAddr>,
-}
-
-impl WebAddress {
-    /// The listener.
-    pub fn listener(self) -> Option<Listener> {
-        let everywhere = |port| Listener::Everywhere(port);
-        let at = |port| self.address.map_or(everywhere(port), |ip| Listener::At((ip, port).into()));
-        self.port.map(at)
-    }
-}
-
-impl From<Listener> for WebAddress {
-    fn from(listener: Listener) -> WebAddress {
-        match listener {
-            Listener::Everywhere(port) => WebAddress { port: Some(port), address: None },
-            Listener::At(at) => WebAddress { port: Some(at.port()), address: Some(at.ip()) },
-        }
-    }
-}
-
-impl Default for WebMqttOptions {
-    fn default() -> Self {
-        Self {
-            tcp: WebAddress::default(),
-            ssl: WebAddress::default(),
-            server: ServerOptions::default(),
-            proxy_protocol: Switch::Off,
-            path: "/ws".into(),
-            message_bytes_max: (16 << 20) + (64 << 10),
-            origins: Vec::new(),
         }
     }
 }

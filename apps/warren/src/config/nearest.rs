@@ -25,9 +25,7 @@ const NOT_YET: &[(&str, &str)] = &[
     ("prometheus.", "Prometheus metrics"),
     ("quorum_queue.", "quorum queues"),
     ("raft.", "quorum queues"),
-    ("stomp.", "STOMP"),
     ("web_mqtt.", "MQTT over WebSockets"),
-    ("web_stomp.", "STOMP over WebSockets"),
 ];
 
 /// The advice for an unknown key: the nearest known key, and the part of RabbitMQ it belongs to.

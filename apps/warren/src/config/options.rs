@@ -4,14 +4,16 @@
 //! "no limit" when it is `None`.
 
 use super::cluster::ClusterOptions;
-use super::mqtt::{MqttOptions, WebMqttOptions};
+use super::mqtt::MqttOptions;
 use super::prometheus::PrometheusOptions;
+use super::stomp::StompOptions;
 use super::stream::StreamOptions;
 use super::tls::{ClientTlsOptions, HttpTlsOptions};
+use super::values::{Listener, QueueType, Switch};
+use super::web::WebListeners;
 use crate::logging::{LogFilter, LogFormat};
 use broker::{DiskLimit, MemoryLimit, PasswordRule, Placement, Reconciliation, VhostSeeds};
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use stdx::Secret;
@@ -40,7 +42,11 @@ pub struct Options {
     /// Listeners of MQTT, and how its clients are served.
     pub mqtt: MqttOptions,
     /// Listeners of MQTT over WebSocket.
-    pub web_mqtt: WebMqttOptions,
+    pub web_mqtt: WebListeners,
+    /// Listeners of STOMP, and how its clients are served.
+    pub stomp: StompOptions,
+    /// Listeners of STOMP over WebSocket.
+    pub web_stomp: WebListeners,
     /// Listeners of the stream protocol, and how its clients are served.
     pub stream: StreamOptions,
     /// Data folder, durability, names.
@@ -127,71 +133,6 @@ impl Default for NetworkOptions {
             tls: ClientTlsOptions::default(),
             proxy_protocol: Switch::Off,
         }
-    }
-}
-
-/// One address to listen on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Listener {
-    /// All interfaces, IPv6 and IPv4, on this port; 0 lets the operating system choose.
-    Everywhere(u16),
-    /// One address and port; port 0 lets the operating system choose.
-    At(SocketAddr),
-}
-
-impl Listener {
-    /// Addresses to try in order: the first that binds is the listener. For [`Listener::Everywhere`] that is
-    /// `[::]` (which takes IPv4 too where the system has dual-stack sockets), then `0.0.0.0` on hosts without IPv6.
-    pub fn candidates(self) -> Vec<SocketAddr> {
-        match self {
-            Self::At(address) => vec![address],
-            Self::Everywhere(port) => vec![
-                SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port),
-                SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port),
-            ],
-        }
-    }
-}
-
-impl FromStr for Listener {
-    type Err = String;
-
-    /// `5672`, `127.0.0.1:5672`, `::1:5672` (RabbitMQ's way of writing IPv6) or `[::1]:5672`. Host names are refused,
-    /// as in RabbitMQ: their addresses may change between two starts.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const SHAPE: &str = "expected a port (5672) or an IP address and a port (127.0.0.1:5672, [::1]:5672)";
-        if let Ok(port) = text.parse::<u16>() {
-            return Ok(Self::Everywhere(port));
-        }
-        let (host, port) = text.rsplit_once(':').ok_or(SHAPE)?;
-        let port = port.parse::<u16>().map_err(|_| SHAPE)?;
-        let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
-        let host = host.parse::<IpAddr>().map_err(|_| SHAPE)?;
-        Ok(Self::At(SocketAddr::new(host, port)))
-    }
-}
-
-impl fmt::Display for Listener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Everywhere(port) => write!(f, "{port}"),
-            Self::At(address) => write!(f, "{address}"),
-        }
-    }
-}
-
-/// Something that is either on or off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Switch {
-    /// Enabled.
-    On,
-    /// Disabled.
-    Off,
-}
-
-impl From<bool> for Switch {
-    fn from(on: bool) -> Self {
-        if on { Self::On } else { Self::Off }
     }
 }
 
@@ -517,28 +458,6 @@ impl FromStr for ManagementListener {
             Listener::Everywhere(port) => Self::At { address: None, port },
             Listener::At(at) => Self::At { address: Some(at.ip()), port: at.port() },
         })
-    }
-}
-
-/// A queue type that exists here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QueueType {
-    /// One copy, on one node.
-    Classic,
-    /// Made to be replicated.
-    Quorum,
-    /// A log that many read.
-    Stream,
-}
-
-impl QueueType {
-    /// The value of `x-queue-type` that selects it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Classic => "classic",
-            Self::Quorum => "quorum",
-            Self::Stream => "stream",
-        }
     }
 }
 

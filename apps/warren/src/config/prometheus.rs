@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use super::options::{Listener, Switch};
 use super::tls::HttpTlsOptions;
+use super::values::{Listener, Switch};
 
 /// RabbitMQ's port of its metrics.
 const PORT: u16 = 15_692;

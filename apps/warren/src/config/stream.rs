@@ -1,6 +1,6 @@
 //! The options of the stream protocol. Refuses to know where a value came from.
 
-use super::options::Listener;
+use super::values::Listener;
 
 /// Listeners of the stream protocol, and how its clients are served.
 #[derive(Debug, Clone, PartialEq)]

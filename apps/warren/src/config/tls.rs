@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tls::{SanType, ServerOptions};
 
-use super::options::Listener;
+use super::values::Listener;
 
 /// Which part of a client's certificate is its user name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -60,6 +60,7 @@ fn of_user(request: &Request) -> Option<String> {
         }
         "list_topic_permissions" => format!("Listing topic permissions for vhost \"{vhost}\" ..."),
         "list_user_topic_permissions" => format!("Listing topic permissions for user \"{first}\" ..."),
+        "list_stomp_connections" => "Listing STOMP connections ...".into(),
         "list_web_mqtt_connections" => "Listing Web MQTT connections ...".into(),
         "hash_password" if first.is_empty() => "Will hash provided password".into(),
         "hash_password" => format!("Will hash password {first}"),

@@ -55,7 +55,6 @@ const ABSENT: &[(&str, &[&str])] = &[
     ("disk space is always watched", &["deactivate_free_disk_space_monitoring"]),
     ("messages are not intercepted", &["list_channel_interceptors", "set_channel_interceptor_priorities"]),
     ("a group of stream consumers always has an active one", &["activate_stream_consumer"]),
-    ("STOMP is not there yet", &["list_stomp_connections"]),
     (
         "a stream has one member, and no coordinator",
         &["stream_status", "coordinator_status", "add_replica", "delete_replica", "restart_stream"],
@@ -69,7 +68,7 @@ const ABSENT: &[(&str, &[&str])] = &[
             "remove_classic_queue_mirroring_from_policies",
         ],
     ),
-    ("the metadata are on this node alone: there is no state of a group to show", &["metadata_store_status"]),
+    ("the metrics `warren_metadata_...` of each node show it", &["metadata_store_status"]),
     ("values in configuration files are not encrypted", &["encrypt_conf_value", "decrypt_conf_value"]),
 ];
 

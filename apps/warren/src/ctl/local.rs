@@ -32,7 +32,7 @@ pub(super) fn answer(called: Called, request: &Request) -> Option<Answer> {
 fn version(called: Called) -> Answer {
     let text = match called {
         Called::Warren => env!("CARGO_PKG_VERSION").to_owned(),
-        _ => protocols::amqp091::Settings::default().version,
+        _ => protocols::amqp091::Settings::default().product.version,
     };
     let json = json!({"node": NODE_NAME, "value": {"version": text}, "result": "ok"});
     Answer::Facts { text, json }

@@ -33,7 +33,7 @@ impl<'a> AlikePublishes<'a> {
 
     /// The body of the publish at the front of `input`, and how many bytes the publish takes. It must be whole, like this one, and have its
     /// body of at most `bytes_max` in one frame. Anything else is left to the parser of frames.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn next<'b>(&self, input: &'b [u8], bytes_max: usize) -> Option<(&'b [u8], usize)> {
         let (size, rest) = input.strip_prefix(self.before_size)?.split_first_chunk::<SIZE_BYTES>()?;

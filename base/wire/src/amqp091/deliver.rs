@@ -234,7 +234,8 @@ impl<'a> DeliverRun<'a> {
         DeliverRun { channel, consumer_tag, frame_size_max, like: None }
     }
 
-    /// As [`encode_deliver`]. From the first call to the last, `out` only grows.
+    /// As [`encode_deliver`]. From the first call to the last, `out` only grows. Returns false for a delivery that differs from an earlier one
+    /// in its tag and body only.
     ///
     /// # Panics
     /// As [`encode_deliver`], or if `out` became shorter.
@@ -252,7 +253,7 @@ impl<'a> DeliverRun<'a> {
         routing_key: &'a [u8],
         properties_raw: &'a [u8],
         body: &[u8],
-    ) {
+    ) -> bool {
         let at = out.len();
         let is_alike = |like: &&Encoded<'_>| {
             like.body_bytes == body.len()
@@ -271,7 +272,7 @@ impl<'a> DeliverRun<'a> {
                 out.extend_from_slice(body);
                 out.push(FRAME_END);
             }
-            return;
+            return false;
         }
         let Self { channel, consumer_tag, frame_size_max, .. } = *self;
         encode_deliver(
@@ -297,6 +298,7 @@ impl<'a> DeliverRun<'a> {
             properties_raw,
             body_bytes: body.len(),
         });
+        true
     }
 }
 

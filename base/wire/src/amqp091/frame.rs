@@ -42,22 +42,7 @@ pub struct Frame<'a> {
 }
 
 /// The finding of [`parse_frame`] at the front of a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parsed<'a> {
-    /// A whole frame.
-    Complete {
-        /// The frame.
-        frame: Frame<'a>,
-        /// Bytes it takes at the front of the buffer, end octet included.
-        consumed: usize,
-    },
-    /// More bytes must arrive first.
-    Incomplete {
-        /// Length in bytes, counted from the front of the buffer, below which trying again is pointless: 7 while
-        /// the frame's header is incomplete, then the whole frame.
-        needed: usize,
-    },
-}
+pub type Parsed<'a> = crate::Parsed<Frame<'a>>;
 
 /// A frame that cannot be accepted; the connection cannot go on after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,7 +73,7 @@ pub enum FrameError {
 ///
 /// `payload_size_max` bounds the payload in bytes; the caller derives it from the negotiated `frame_max` and the
 /// tolerance of B22. A larger announcement is refused from the first seven bytes, so a lying size never makes the
-/// caller buffer anything.
+/// caller buffer anything. What an incomplete frame needs is 7 bytes, then the whole frame, end octet included.
 ///
 /// # Errors
 /// [`FrameError::TooLarge`] and [`FrameError::BadEnd`]; both are RabbitMQ's 501 FRAME_ERROR.

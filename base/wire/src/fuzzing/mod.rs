@@ -7,10 +7,12 @@ mod amqp091;
 mod amqp10;
 mod mqtt;
 mod peer;
+mod stomp;
 mod stream;
 
 pub use amqp10::{amqp10_frame, amqp10_sections, amqp10_value};
 pub use amqp091::{amqp091_frame, amqp091_method, amqp091_properties, amqp091_table};
 pub use mqtt::{mqtt_packet, mqtt_topic};
 pub use peer::peer_frame;
+pub use stomp::stomp_frame;
 pub use stream::{stream_chunk, stream_frame};

@@ -21,21 +21,7 @@ pub struct Frame<'a> {
 }
 
 /// The finding of [`parse_frame`] at the front of a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parsed<'a> {
-    /// A whole packet.
-    Complete {
-        /// The packet.
-        frame: Frame<'a>,
-        /// Bytes it takes at the front of the buffer.
-        consumed: usize,
-    },
-    /// More bytes must arrive first.
-    Incomplete {
-        /// Length in bytes, counted from the front of the buffer, below which trying again is pointless.
-        needed: usize,
-    },
-}
+pub type Parsed<'a> = crate::Parsed<Frame<'a>>;
 
 /// A packet that cannot be accepted; the connection cannot go on after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -39,6 +39,7 @@ fn is_told(change: &Change) -> bool {
         Change::ExchangeAdded(_)
             | Change::ExchangeDeleted(_)
             | Change::QueueAdded(_)
+            | Change::QueueChanged(_)
             | Change::QueueDeleted(_)
             | Change::BindingAdded(_)
             | Change::BindingRemoved(_)

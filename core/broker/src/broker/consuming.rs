@@ -7,6 +7,7 @@ use queues::{GotMessage, Kind};
 use crate::call::Call;
 use crate::cell::{Event, Queue};
 use crate::data::consume::{ConsumeRequest, ConsumerSink};
+use crate::data::consuming::Consuming;
 use crate::data::reply::{OPAQUE_BYTES, ReplyConsumer};
 use crate::data::routes::requester_elsewhere;
 use crate::permission::Permission;
@@ -17,13 +18,13 @@ use crate::{Broker, Principal};
 impl Broker {
     /// Attaches a consumer. Checks existence, read permission, exclusive owner (B65), then asks the queue, which may
     /// refuse with [`Refused::ExclusiveUse`]. The consumer starts **paused**: after writing consume-ok the session
-    /// calls [`Queue::resume`], so that consume-ok precedes the first delivery (B117).
+    /// calls [`Queue::resume`], so that consume-ok precedes the first delivery (B117). A consumer whose answer nobody takes is cancelled.
     pub fn consume(
         &self,
         principal: &Principal,
         request: ConsumeRequest<'_>,
         sink: Arc<dyn ConsumerSink>,
-    ) -> Result<(Arc<Queue>, Call<Result<(), Refused>>), Refused> {
+    ) -> Result<(Arc<Queue>, Consuming), Refused> {
         principal.check_queue(Permission::Read, request.queue)?;
         let queue = principal.serving_queue(request.queue)?;
         // Quorum queues and streams have no exclusive consumers: the wish is passed over (B158).
@@ -37,8 +38,9 @@ impl Broker {
             })?;
         }
         let (reply, call) = Call::pair();
+        let consuming = Consuming::new(queue.clone(), spec.id, call);
         queue.submit(Event::Consume(Box::new(spec), sink, reply));
-        Ok((queue, call))
+        Ok((queue, consuming))
     }
 
     /// basic.get: takes the first ready message. With `ack_required` it stays unacked until settled with

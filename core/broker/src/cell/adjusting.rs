@@ -1,12 +1,26 @@
 //! The settings of a queue now, and how policies change them.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
+use metadata::{Arguments, QueueRecord};
 use queues::{QueueConfig, RetryOf};
 
 use crate::cell::settings::{DeadLetterTarget, Settled, Terms};
 use crate::cell::{Event, Queue};
 use crate::policies::AppliedPolicies;
+
+/// Arguments of a queue, as they are when they are asked for.
+#[derive(Clone, Debug)]
+pub struct QueueArguments(Arc<QueueRecord>);
+
+impl Deref for QueueArguments {
+    type Target = Arguments;
+
+    fn deref(&self) -> &Arguments {
+        &self.0.arguments
+    }
+}
 
 impl Queue {
     /// The policies that apply to it.
@@ -61,15 +75,29 @@ impl Queue {
     pub(crate) fn set_terms(
         &self,
         policies: impl FnOnce() -> AppliedPolicies,
-        terms: impl FnOnce(AppliedPolicies) -> Terms,
+        terms: impl FnOnce(&QueueRecord, AppliedPolicies) -> Terms,
     ) -> Settled {
         let mut held = self.terms.write();
         let policies = policies();
         if held.policies.says_the_same_as(&policies) {
             return Settled::AsBefore;
         }
-        *held = terms(policies);
+        let changed = held.changed.take();
+        let terms = terms(changed.as_deref().unwrap_or(&self.record), policies);
+        *held = Terms { changed, ..terms };
         Settled::Anew
+    }
+
+    /// The metadata say something else of it: `terms` gives what it goes by then, under the policies of before.
+    pub(crate) fn set_record(&self, record: &Arc<QueueRecord>, terms: impl FnOnce(AppliedPolicies) -> Terms) {
+        let mut held = self.terms.write();
+        let terms = terms(held.policies.clone());
+        *held = Terms { changed: Some(record.clone()), ..terms };
+    }
+
+    /// Its arguments now: as declared, but for an expiry that was changed.
+    pub fn arguments(&self) -> QueueArguments {
+        QueueArguments(self.terms.read().changed.as_ref().unwrap_or(&self.record).clone())
     }
 
     /// Its terms have changed. An idle queue takes them up when it is used, unless it must watch the clock or is a stream.

@@ -102,7 +102,7 @@ impl Queue {
         }
         match event {
             Event::Publish(handover) => self.publish(machine, handover, now_ms, &mut fx),
-            Event::Settle(..) => progress = settle(machine, event, since_reload, now_ms, &mut fx),
+            Event::Settle(..) => progress = settle(machine, event, since_reload.as_deref(), now_ms, &mut fx),
             Event::Annotate(run, entries) => machine.annotate(run, entries),
             Event::Resume(consumer) => machine.resume(*consumer, now_ms, &mut fx),
             Event::Credit(consumer, credit) => machine.credit(*consumer, *credit, now_ms, &mut fx),
@@ -163,14 +163,14 @@ impl Queue {
         now_ms: u64,
         fx: &mut CellEffects<'_>,
     ) -> bool {
-        if self.is_replicated() && fx.sinks.contains_key(&spec.id) {
-            // Its node has brought it once more.
-            return true;
-        }
-        let added = machine.add_consumer(spec.clone(), now_ms);
+        // A consumer that its node has brought once more counts from here on with the new sink.
+        let is_again = self.is_replicated() && fx.sinks.contains_key(&spec.id);
+        let added = is_again || machine.add_consumer(spec.clone(), now_ms);
         if added {
             let attached = Attached { sink: sink.clone(), channel: spec.channel, tag: spec.tag.clone() };
             fx.sinks.insert(spec.id, attached);
+        }
+        if added && !is_again {
             self.tell_consumer_created(spec);
         }
         added
@@ -364,7 +364,7 @@ fn get(
 fn settle(
     machine: &mut AnyMachine,
     event: &mut Event,
-    since_reload: &Option<HashSet<ConsumerId>>,
+    since_reload: Option<&HashSet<ConsumerId>>,
     now_ms: u64,
     fx: &mut CellEffects<'_>,
 ) -> Progress {

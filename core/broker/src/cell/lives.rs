@@ -1,6 +1,6 @@
 //! How often a queue has crashed, and what it still waits for.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Reloads of one queue while the node runs: the cause of its crash may be in a message.
 const RELOADS_MAX: u32 = 3;
@@ -15,6 +15,8 @@ pub(super) struct Reloads {
     pub(super) left: AtomicU32,
     /// Requests to the disk without an answer: an answer must not reach the machine of a later life.
     pub(super) disk_requests: AtomicU32,
+    /// The disk was asked for something at some time.
+    has_asked: AtomicBool,
 }
 
 impl Reloads {
@@ -23,6 +25,7 @@ impl Reloads {
             crashes: AtomicU32::new(0),
             left: AtomicU32::new(RELOADS_MAX),
             disk_requests: AtomicU32::new(0),
+            has_asked: AtomicBool::new(false),
         }
     }
 
@@ -34,6 +37,12 @@ impl Reloads {
     /// The disk was asked for something.
     pub(crate) fn disk_asked(&self) {
         self.disk_requests.fetch_add(1, Ordering::Relaxed);
+        self.has_asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the disk was asked for something at some time.
+    pub(super) fn has_asked_disk(&self) -> bool {
+        self.has_asked.load(Ordering::Relaxed)
     }
 
     /// The disk has answered.

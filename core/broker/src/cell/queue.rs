@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
-use metadata::{Arguments, QueueRecord};
+use metadata::QueueRecord;
 use parking_lot::{Mutex, RwLock};
 use queues::{
     BlockPlace, BlockToken, BodyBytes, ConsumerId, ConsumerSpec, Credit, GetToken, GotMessage, Kind, Machine,
     MessageSeq, Peeked, QueueCounts, QueueStats, Scheduled, SettleHow, SettleRun, SettledRun, SharedBody,
     Store,
 };
-use stdx::{ConnectionId, QueueId, piece_bytes};
+use stdx::{ConnectionId, FewMap, QueueId, piece_bytes};
 
 use super::condition::{Condition, ConditionCell, HeldLetters};
 use super::examine::Examined;
@@ -96,7 +96,7 @@ pub(crate) struct CellState {
     /// When the latest tick comes that was asked for to let held publishers go on.
     pub(super) held_tick_ms: u64,
     pub(super) watch: Watch,
-    pub(super) sinks: HashMap<ConsumerId, Attached, foldhash::fast::RandomState>,
+    pub(super) sinks: FewMap<ConsumerId, Attached>,
     pub(super) gets: HashMap<GetToken, GetReply, foldhash::fast::RandomState>,
     pub(super) next_get: u64,
     pub(super) checkpoints: Vec<Reply<()>>,
@@ -110,7 +110,8 @@ pub(crate) struct CellState {
     /// Events that came while the queue was out of service.
     pub(super) held_letters: Option<Box<HeldLetters>>,
     /// Consumers since the queue came back from a crash, or from rest after one; `None` if it never crashed.
-    pub(super) since_reload: Option<HashSet<ConsumerId>>,
+    #[expect(clippy::box_collection, reason = "hardly a queue has it")]
+    pub(super) since_reload: Option<Box<HashSet<ConsumerId>>>,
 }
 
 /// A consumer as its cell knows it.
@@ -201,7 +202,7 @@ impl CellState {
             pacing: Pacing::default(),
             held_tick_ms: 0,
             watch: Watch::default(),
-            sinks: HashMap::default(),
+            sinks: FewMap::default(),
             gets: HashMap::default(),
             next_get: 0,
             checkpoints: Vec::new(),
@@ -219,7 +220,7 @@ impl CellState {
         let tags = self.sinks.values().map(|attached| attached.tag.len()).sum::<usize>();
         size_of::<CellState>()
             + self.machine.heap_bytes()
-            + self.sinks.capacity() * (size_of::<(ConsumerId, Attached)>() + 1)
+            + self.sinks.heap_bytes()
             + tags
             + self.held_letters.as_ref().map_or(0, |held| held.bytes())
     }
@@ -322,11 +323,6 @@ impl Queue {
     /// The connection it belongs to, if it is exclusive.
     pub fn exclusive_owner(&self) -> Option<ConnectionId> {
         self.record.exclusive_owner
-    }
-
-    /// Arguments as declared.
-    pub fn arguments(&self) -> &Arguments {
-        &self.record.arguments
     }
 
     /// Its type.
@@ -440,8 +436,12 @@ impl Queue {
 
     /// Brings an event; runs the machine if nobody else does.
     pub(crate) fn submit(self: &Arc<Self>, event: Event) {
-        let event = if self.is_replicated() { self.note_client(event) } else { Some(event) };
-        event.into_iter().for_each(|event| self.submit_to_leader(event));
+        if !self.is_replicated() {
+            return self.submit_to_leader(event);
+        }
+        if let Some(event) = self.note_client(event) {
+            self.submit_to_leader(event);
+        }
     }
 
     /// Bytes of messages are on their way into the cell.
@@ -479,11 +479,6 @@ impl Queue {
         self.submit_here(events);
     }
 
-    /// Brings an event to the cell of this node.
-    pub(crate) fn submit_here_one(self: &Arc<Self>, event: Event) {
-        self.submit_here(std::iter::once(event));
-    }
-
     /// Brings an event without running the machine: from threads that must not, such as the log's.
     pub(crate) fn submit_later(self: &Arc<Self>, event: Event) {
         // These events are about the storage of this node.
@@ -507,6 +502,25 @@ impl Queue {
         });
         drop(held);
         self.run();
+    }
+
+    /// Its deletion is durable, and the disk has nothing of it, nor shared bodies on its behalf: most queues of clients that come and go are
+    /// so. False when that is not known at once.
+    pub(crate) fn leaves_nothing(self: &Arc<Self>) -> bool {
+        if self.record.durable || self.reloads.has_asked_disk() || self.stream.get().is_some() {
+            return false;
+        }
+        let Some(mut kept) = self.state.try_lock() else { return false };
+        let leaves_nothing = kept.used_mut().is_none_or(|state| {
+            let store = state.machine.store().into_iter();
+            state.is_forgotten =
+                state.held_bodies.is_empty() && store.flat_map(Store::bodies).next().is_none();
+            state.is_forgotten
+        });
+        drop(kept);
+        // Another thread left its event here while this thread had the lock.
+        self.run();
+        leaves_nothing
     }
 
     /// Forgets what nobody has taken from the inbox, and consumers: at the end, when nothing runs any more.

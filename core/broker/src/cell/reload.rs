@@ -1,7 +1,6 @@
 //! The way back of a crashed queue: its records in the log and the segments, read as a restart would, while the node goes
 //! on. A queue that crashes again and again stays down.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -110,7 +109,7 @@ impl Queue {
         state.machine = machine;
         state.held_bodies.clear();
         state.is_reloading = false;
-        state.since_reload = Some(HashSet::new());
+        state.since_reload = Some(Box::default());
         self.condition.set(Condition::Running);
         // Its policies may have changed while it was read back.
         self.handle_contained(state, &mut Event::Reconfigure, now_ms, aftermath);

@@ -2,7 +2,6 @@
 //! needs while it is in use. A queue goes to rest when it has been empty for a moment: one that is used all the time does not
 //! make and drop its state for each message.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,7 +92,7 @@ impl Kept {
         if self.used().is_none() {
             let mut state = CellState::new(self.idle_machine(queue, now_ms));
             // Earlier consumers have nothing to settle.
-            state.since_reload = queue.has_crashed().then(HashSet::new);
+            state.since_reload = queue.has_crashed().then(Box::default);
             if let Some(Slot::Rest(bytes)) = self.0.take().map(|slot| *slot) {
                 state.rested = Some(bytes);
             }

@@ -1,10 +1,10 @@
-//! Settings of a queue: its arguments, and the policies that apply to it. Arguments never change, policies do. Refuses to
+//! Settings of a queue: its arguments, and the policies that apply to it. Of arguments only `x-expires` changes. Refuses to
 //! know which policies there are.
 
 use std::sync::Arc;
 
 use message::{Table, Value};
-use metadata::PolicyValue;
+use metadata::{PolicyValue, QueueRecord};
 use queues::{Kind, Letters, Overflow, QueueConfig, RetryOf, age_ms};
 
 use crate::cell::configs::Configs;
@@ -31,6 +31,8 @@ pub(crate) struct Terms {
     pub(crate) config: Arc<QueueConfig>,
     pub(super) dead_letter: Option<Box<DeadLetterTarget>>,
     pub(super) policies: AppliedPolicies,
+    /// The metadata's record of the queue now, if it has changed since the queue is here.
+    pub(super) changed: Option<Arc<QueueRecord>>,
 }
 
 impl Terms {
@@ -45,7 +47,7 @@ impl Terms {
         let config = if policies.is_empty() { declared } else { under(&declared, arguments, &policies) };
         let config = configs
             .share(QueueConfig { dead_letters: config.dead_letters || dead_letter.is_some(), ..config });
-        Terms { config, dead_letter: dead_letter.map(Box::new), policies }
+        Terms { config, dead_letter: dead_letter.map(Box::new), policies, changed: None }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::data::consume::{ConsumeRequest, ConsumerSink};
 use crate::data::publish::{Incoming, PublishChannel, Publisher};
 use crate::foundation::Foundation;
 use crate::test_broker::connect;
-use crate::{Broker, BrokerOptions, ConfirmRange, ConfirmSink, Principal, QueueDeclare, Refused};
+use crate::{Broker, BrokerOptions, ConfirmRange, ConfirmSink, Consuming, Principal, QueueDeclare, Refused};
 
 mod amplified;
 mod asserts;
@@ -153,7 +153,7 @@ impl Bench {
         Ok(call.wait()?.map(|got| (got.seq, text(&got.body))))
     }
 
-    fn consume(&self, queue: &str, token: u32) -> Result<(), Refused> {
+    fn consuming(&self, queue: &str, token: u32) -> Result<(Arc<Queue>, Consuming), Refused> {
         let spec = ConsumerSpec {
             id: ConsumerId { connection: self.principal.connection, token },
             tag: b"tag"[..].into(),
@@ -167,11 +167,14 @@ impl Bench {
             exclusive: false,
             arguments: Box::default(),
         };
-        let id = spec.id;
         let request = ConsumeRequest { queue: queue.as_bytes(), spec };
-        let (queue, call) = self.broker.consume(&self.principal, request, self.told.clone())?;
-        call.wait()?;
-        queue.resume(id);
+        self.broker.consume(&self.principal, request, self.told.clone())
+    }
+
+    fn consume(&self, queue: &str, token: u32) -> Result<(), Refused> {
+        let (queue, consuming) = self.consuming(queue, token)?;
+        consuming.wait()?;
+        queue.resume(ConsumerId { connection: self.principal.connection, token });
         Ok(())
     }
 
@@ -447,6 +450,18 @@ fn queues_that_dead_letter_into_each_other_come_to_rest() {
         std::thread::yield_now();
     }
     assert_eq!(bench.get("q200").expect("it works").map(|(_, body)| body), Some("travels".into()));
+}
+
+#[test]
+fn a_consumer_whose_connection_ends_before_the_answer_is_gone() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(dir.path());
+    let queue = bench.declare("q", no_arguments());
+    with_busy_cell(&queue, || drop(bench.consuming("q", 7).expect("it may consume")));
+    assert_eq!(queue.counts().wait().expect("it answers").consumers, 0);
+    let (_, consuming) = bench.consuming("q", 8).expect("it may consume");
+    consuming.wait().expect("it consumes");
+    assert_eq!(queue.counts().wait().expect("it answers").consumers, 1);
 }
 
 #[test]

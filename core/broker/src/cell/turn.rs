@@ -14,7 +14,7 @@ use super::events::Progress;
 use super::{CellState, Event, Queue, crash};
 use crate::cell::condition::Condition;
 use crate::cell::rest::Kept;
-use crate::effects::Aftermath;
+use crate::effects::{Aftermath, Ending};
 use crate::pacing;
 
 /// For how long a visitor runs the machine beyond the first round before the rest goes to the background: the visitor is a thread that
@@ -59,14 +59,24 @@ impl Drop for Nested {
 pub(super) enum Turn {
     /// Nothing had come.
     Idle,
-    /// The work that is left now that the cell is released.
-    Worked(Aftermath),
+    /// Something was done. The end of the queue leaves work for now, when the cell is released.
+    Worked(Option<Box<Ending>>),
 }
 
 impl Queue {
     /// Brings events to the cell of this node.
     pub(crate) fn submit_here(self: &Arc<Self>, events: impl Iterator<Item = Event>) {
         self.inbox.lock().extend(events);
+        self.run_now_or_later();
+    }
+
+    /// Brings an event to the cell of this node.
+    pub(crate) fn submit_here_one(self: &Arc<Self>, event: Event) {
+        self.inbox.lock().push(event);
+        self.run_now_or_later();
+    }
+
+    fn run_now_or_later(self: &Arc<Self>) {
         if NESTED.get() < NESTED_MAX {
             self.run();
         } else {
@@ -85,7 +95,8 @@ impl Queue {
             let Some(turn) = self.turn() else { return };
             let has_sent = self.send_letters();
             match turn {
-                Turn::Worked(aftermath) => self.contained(|| aftermath.apply(self)),
+                Turn::Worked(Some(ending)) => self.contained(|| ending.tell(self)),
+                Turn::Worked(None) => {}
                 // An event may have come after the look and before the unlock, its bringer finding the lock taken.
                 Turn::Idle if !has_sent && self.inbox.lock().is_empty() => return,
                 Turn::Idle => {}
@@ -146,7 +157,7 @@ impl Queue {
         self.let_rest(&mut held);
         // While nobody else can run the machine: letters leave in the order in which they died.
         self.post_letters(letters);
-        Some(Turn::Worked(aftermath))
+        Some(Turn::Worked(aftermath.take_ending()))
     }
 
     /// Runs the requests of a turn, on the way to other queues: a panic there is not the machine's.

@@ -9,7 +9,7 @@ use super::driver::Driver;
 use super::frames::{self, Fields};
 use super::machine::Machine;
 use super::name::NodeName;
-use super::peers::{Lane, VersionRange};
+use super::peers::Lane;
 
 impl Driver {
     /// The broker's tables have followed the entries up to this one, which these nodes have proposed.
@@ -27,7 +27,7 @@ impl Driver {
     /// Tells another node how far this one is. A frame that is lost is made good by the next description of this node.
     pub(super) fn tell_applied(&self, name: &NodeName) {
         let speaks = self.linked.get(name).is_some_and(|linked| {
-            VersionRange::OWN.common(linked.identity.versions) >= Some(frames::APPLIED_SINCE)
+            self.peers.own().versions.common(linked.identity.versions) >= Some(frames::APPLIED_SINCE)
         });
         if speaks && matches!(self.machine, Machine::Broker(_)) {
             let mut payload = BytesMut::new();

@@ -16,13 +16,15 @@ use platform::Monotonic;
 use super::counted::Untold;
 use super::frames::{Arriving, Standing, Welcome};
 use super::inquiries::Inquiries;
+use super::long_messages::LongMessages;
 use super::machine::{Machine, rows};
 use super::name::NodeName;
 use super::node::{ClusterOptions, Event, Purpose, Shared};
 use super::outgoing::Outgoing;
-use super::peers::{DataId, Epoch, Lane, PeerIdentity, SendRefused, SharedPeers};
+use super::peers::{DataId, Epoch, Lane, PeerIdentity, SendRefused, SharedPeers, VersionRange};
 use super::progress::Progress;
 use super::replica::Replica;
+use super::trust::Trust;
 use super::watch::Watch;
 use super::{frames, member, replica};
 use crate::cluster::view::{View, ViewedMember};
@@ -31,8 +33,8 @@ use crate::open_errors::StartError;
 
 /// Between ticks of the group.
 const TICK: Duration = Duration::from_millis(100);
-/// A question is repeated after so long.
-const AGAIN: Duration = Duration::from_secs(1);
+/// A question is repeated after so long: a start asks several, one after the other.
+const AGAIN: Duration = Duration::from_millis(200);
 /// A turn's steps become entries of about so many bytes.
 const ENTRY_BYTES: usize = 512 << 10;
 /// Steps of other nodes that wait for a proposal, bytes: beyond that they have to come again.
@@ -58,7 +60,10 @@ pub(super) struct Driver {
     /// Nodes that have left: they are not dialled when their links end.
     pub(super) left: BTreeSet<NodeName>,
     pub(super) inquiries: Inquiries,
+    pub(super) long_messages: LongMessages,
     pub(super) linked: BTreeMap<NodeName, Linked>,
+    /// Versions of the nodes that were linked since this one started, by their data.
+    pub(super) versions: BTreeMap<DataId, VersionRange>,
     pub(super) arriving: Arriving,
     /// Payloads for the recovery lane that wait for room.
     pub(super) states: BTreeMap<NodeName, VecDeque<Bytes>>,
@@ -79,6 +84,7 @@ pub(super) struct Driver {
     pub(super) watch: Watch,
     pub(super) progress: Progress,
     pub(super) untold: Untold,
+    pub(super) trust: Trust,
 }
 
 impl Driver {
@@ -104,7 +110,9 @@ impl Driver {
             leaving: BTreeSet::new(),
             left: BTreeSet::new(),
             inquiries: Inquiries::default(),
+            long_messages: LongMessages::default(),
             linked: BTreeMap::new(),
+            versions: BTreeMap::new(),
             arriving: Arriving::default(),
             states: BTreeMap::new(),
             member: None,
@@ -119,6 +127,7 @@ impl Driver {
             watch: Watch::default(),
             progress: Progress::default(),
             untold: Untold::default(),
+            trust: Trust::default(),
         };
         if let Some(member) = member::read(&*driver.foundation.disk, &driver.data_dir)? {
             check_identity(&member, driver.peers.own())?;
@@ -144,6 +153,7 @@ impl Driver {
         if let Machine::Starting(state) = &self.machine {
             self.nodes_of(&rows(state));
         }
+        self.tell_members();
     }
 
     /// Works until it is told to stop.
@@ -179,14 +189,18 @@ impl Driver {
             Event::Up(identity) => self.up(identity),
             Event::Down(name) => self.down(&name),
             Event::Frame(from, epoch, lane, kind, payload) => self.frame(&from, epoch, lane, kind, payload),
-            Event::Drained(name) => self.pump_state(&name),
+            Event::Drained(name) => {
+                self.pump_state(&name);
+                self.pump_long(&name);
+            }
             Event::Described(name, applied) => self.described_applied(&name, applied),
             Event::Durable => {}
+            Event::Heard(question, is_heard) => self.trust.heard(question, is_heard),
             Event::Step(step) => self.propose_or_forward(&step),
             Event::Inquire(to, question, within, reply) => self.inquire(to, &question, within, reply),
-            Event::Answered(to, id, answer) => self.answer_inquiry(&to, id, &answer),
+            Event::Answered(to, answer) => self.answer_inquiry(&to, answer),
             Event::Counted(counted) => self.untold.add(counted),
-            Event::Propose(entry, told) => self.outgoing.add(entry, told, self.foundation.clock.now()),
+            Event::Propose(entry, told) => self.take_proposal(entry, told),
             Event::Ask(ask, reply) => {
                 let answer = self.ask(ask);
                 reply.send(answer);
@@ -211,6 +225,7 @@ impl Driver {
         let name = identity.name.clone();
         self.arriving.forget(&name);
         self.states.remove(&name);
+        self.versions.insert(identity.data_id, identity.versions);
         self.linked.insert(name.clone(), Linked { identity, standing: Standing::default() });
         self.send(&name, Lane::Control, frames::STANDING, self.standing().encode());
         if let (Some(number), Some(replica)) = (self.number_of(&name), &mut self.replica) {
@@ -219,7 +234,9 @@ impl Driver {
         self.outgoing.send_again();
         self.tell_applied(&name);
         self.tell_all_counted(&name);
-        self.tell_queues(&name, true);
+        if self.is_linked(&name) {
+            self.tell_queues(&name, true);
+        }
     }
 
     fn down(&mut self, name: &NodeName) {
@@ -230,6 +247,7 @@ impl Driver {
             self.peers.forget(name);
         }
         self.inquiries.down(name);
+        self.long_messages.forget(name);
         self.arriving.forget(name);
         let was_sent_state = self.states.remove(name).is_some();
         self.tell_queues(name, false);
@@ -251,7 +269,18 @@ impl Driver {
     /// How many members whose links are up stand before this one.
     fn rank(&self) -> usize {
         let own = self.own();
-        self.nodes.iter().filter(|(number, node)| **number < own && self.linked.contains_key(&node.0)).count()
+        self.nodes.iter().filter(|(number, node)| **number < own && self.is_linked(&node.0)).count()
+    }
+
+    /// Whether a node is linked, and is no stranger that has a member's name with other data.
+    pub(super) fn is_linked(&self, name: &NodeName) -> bool {
+        let member = self.nodes.values().find(|node| node.0 == *name);
+        self.linked.get(name).is_some_and(|it| member.is_none_or(|node| node.1 == it.identity.data_id))
+    }
+
+    /// Tells queues which data the members have.
+    pub(super) fn tell_members(&self) {
+        self.shared.fars.members_are(self.nodes.values().map(|node| (node.0.clone(), node.1)).collect());
     }
 
     pub(super) fn number_of(&self, name: &NodeName) -> Option<u16> {
@@ -372,6 +401,7 @@ impl Driver {
         }
         let names: Vec<_> = self.states.keys().cloned().collect();
         names.iter().for_each(|name| self.pump_state(name));
+        self.long_messages.nodes().iter().for_each(|name| self.pump_long(name));
         if let Some(replica) = &mut self.replica {
             replica.keep_short();
         }
@@ -464,6 +494,7 @@ impl Driver {
     }
 
     fn turn(&mut self) {
+        self.look_at_trust();
         self.propose();
         let Some(replica) = &mut self.replica else { return self.publish_view() };
         replica.group.durable(replica.log.durable());
@@ -523,7 +554,7 @@ impl Driver {
 
     fn send_state(&mut self, to: ReplicaId) {
         let state = self.capture();
-        let name = self.name_of(to).filter(|name| self.linked.contains_key(name));
+        let name = self.name_of(to).filter(|name| self.is_linked(name));
         let Some(replica) = &mut self.replica else { return };
         let (Some(state), Some(name)) = (state, name) else { return replica.group.install_failed(to) };
         let Some(envelope) = replica.group.install_message(to, state) else { return };
@@ -558,7 +589,7 @@ impl Driver {
         let viewed = |(number, node): (&u16, &(NodeName, DataId, u32, u64))| ViewedMember {
             number: *number,
             name: node.0.clone(),
-            is_up: *number == own || self.linked.contains_key(&node.0),
+            is_up: *number == own || self.is_linked(&node.0),
             is_voter: members.voters.contains(&ReplicaId((*number).into())),
         };
         let view = View {

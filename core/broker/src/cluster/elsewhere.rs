@@ -68,6 +68,7 @@ impl Queue {
     }
 
     /// An event for the present leader of the queue.
+    #[inline]
     pub(crate) fn submit_to_leader(self: &Arc<Self>, event: Event) {
         if self.is_elsewhere() {
             return self.submit_elsewhere(event);

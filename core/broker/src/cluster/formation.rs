@@ -34,9 +34,9 @@ impl Driver {
     }
 
     pub(super) fn heard_standing(&mut self, from: &NodeName, standing: Standing) {
-        if let Some(linked) = self.linked.get_mut(from) {
-            linked.standing = standing;
-        }
+        // Of a node that is not linked nobody knows which data it has.
+        let Some(linked) = self.linked.get_mut(from) else { return };
+        linked.standing = standing;
         let (Some(own), Some((cluster, number))) = (&self.member, standing.member) else { return };
         if own.cluster != cluster {
             tracing::warn!(node = %from, "the node is a member of another cluster; it takes no part in this one");
@@ -112,6 +112,10 @@ impl Driver {
         }
         match self.number_of(from) {
             None => {
+                if let Some(text) = self.too_old_to_join(from) {
+                    self.send(from, Lane::Control, frames::REFUSED, text.into());
+                    return;
+                }
                 let add = AddNode { name: from.as_str().into(), data_id: data_id.0 };
                 self.propose_step(&ClusterStep::AddNode(add));
             }
@@ -168,7 +172,7 @@ impl Driver {
                 let number = self.number_of(&name).ok_or_else(|| {
                     "{:not_a_cluster_node, ~c\"The node selected is not in the cluster.\"}".to_owned()
                 })?;
-                if self.linked.contains_key(&name) {
+                if self.is_linked(&name) {
                     return Err(format!(
                         "RabbitMQ on node {name} must be stopped with 'rabbitmqctl -n {name} stop_app' before it can be removed"
                     ));
@@ -182,9 +186,13 @@ impl Driver {
         }
     }
 
-    /// Asks for a life until it has one.
+    /// Asks for a life until it has one. A node that serves also votes, unless enough others do: three nodes that are ready can lose one.
     pub(super) fn begin_life(&mut self) {
         let (Some(member), None) = (&self.member, self.shared.life()) else { return };
+        let is_needless = |replica: &Replica| replica.group.members().voters.len() >= VOTERS_MAX;
+        if !self.replica.as_ref().is_some_and(|replica| replica.is_voter() || is_needless(replica)) {
+            return;
+        }
         let data_id = self.peers.own().data_id.0;
         if self.purpose == Purpose::Leave {
             return;

@@ -40,7 +40,7 @@ pub(super) const APPLIED_SINCE: u16 = 2;
 pub(super) const COUNTED_SINCE: u16 = 3;
 
 /// Bytes of a piece: below what a frame may have.
-const PIECE_BYTES: usize = 512 << 10;
+pub(super) const PIECE_BYTES: usize = 512 << 10;
 /// A message has no more bytes: a state of a million queues has a tenth.
 const MESSAGE_BYTES_MAX: usize = 2 << 30;
 /// Set in the first byte of a piece.

@@ -11,6 +11,9 @@ use platform::Monotonic;
 use super::doors::StreamDoors;
 use super::name::NodeName;
 
+/// Bytes of an answer of another node at most; a longer one is none.
+pub const ANSWER_BYTES_MAX: usize = 256 << 20;
+
 /// A node that has not answered by then counts as silent.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -25,10 +25,8 @@ impl Driver {
             return self.shared.leave();
         }
         if self.replica.as_ref().is_some_and(Replica::leads) {
-            let others = self
-                .nodes
-                .iter()
-                .filter(|(number, node)| **number != own && self.linked.contains_key(&node.0));
+            let others =
+                self.nodes.iter().filter(|(number, node)| **number != own && self.is_linked(&node.0));
             let next = others.map(|(number, _)| ReplicaId((*number).into())).next();
             if let (true, Some(next), Some(replica)) = (is_time, next, &mut self.replica) {
                 replica.group.transfer(next);

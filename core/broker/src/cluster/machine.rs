@@ -34,6 +34,7 @@ impl Driver {
         };
         if !rows.is_empty() {
             self.nodes = rows.iter().filter_map(named).collect();
+            self.tell_members();
         }
     }
 

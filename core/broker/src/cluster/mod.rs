@@ -14,6 +14,7 @@ mod formation;
 mod frames;
 mod inquiries;
 mod leaving;
+mod long_messages;
 mod machine;
 mod member;
 pub mod memory;
@@ -28,13 +29,15 @@ pub(crate) mod replicas;
 mod telling;
 #[cfg(test)]
 mod tests;
+mod trust;
+mod versions;
 mod view;
 mod watch;
 
 pub(crate) use counted::{Counted, CountedKind};
 pub use doors::{StreamDoor, StreamDoors};
 pub(crate) use far::Surroundings;
-pub use inquiries::Answerer;
+pub use inquiries::{ANSWER_BYTES_MAX, Answerer};
 pub use name::{NodeName, WrongNodeName};
 pub use node::{Cluster, ClusterOptions, Purpose};
 pub use replicas::Place;

@@ -82,9 +82,11 @@ pub(super) enum Event {
     TakeState(Reply<State>),
     Attach(Weak<Inner>),
     Inquire(NodeName, Vec<u8>, Duration, Reply<Option<Vec<u8>>>),
-    Answered(NodeName, u64, Bytes),
+    Answered(NodeName, Bytes),
     /// The number of clients of something with a limit has changed.
     Counted(Counted),
+    /// The cluster has answered the question of [`super::trust`] with this number, or has not in time.
+    Heard(u64, bool),
 }
 
 #[derive(Default)]
@@ -225,8 +227,9 @@ impl Cluster {
         let inner = &self.0;
         *inner.lock.lock() = Some(lock_folder(&*inner.foundation.disk, &inner.data_dir)?);
         *inner.peers.lock() = Some(peers.clone());
-        inner.shared.fars.start(peers.clone());
         let (shared, foundation) = (inner.shared.clone(), inner.foundation.clone());
+        // Before the replica is read: what other nodes ask meanwhile is answered, and nothing is served yet.
+        inner.shared.fars.start(peers.clone());
         let driver = Driver::open(shared, foundation, inner.data_dir.to_path_buf(), peers, &inner.options)?;
         let thread = platform::thread::spawn_or_abort("metadata-group", move || driver.run())
             .map_err(StartError::storage)?;
@@ -470,7 +473,7 @@ impl Surroundings for Cluster {
 impl PeerEvents for Cluster {
     fn up(&self, peer: &PeerIdentity, _epoch: Epoch) {
         let version = VersionRange::OWN.common(peer.versions).unwrap_or(VersionRange::OWN.min);
-        self.0.shared.fars.up(&peer.name, version);
+        self.0.shared.fars.up(&peer.name, peer.data_id, version);
         self.0.shared.add(Event::Up(peer.clone()));
     }
 

@@ -43,8 +43,11 @@ pub struct VersionRange {
 impl VersionRange {
     /// Versions that this build speaks and reads. 2: nodes report what they have applied, and pass direct replies on.
     /// 3: they tell how many clients they have of what has limits. 4: consumers bring the number of their deliveries, leaders tell what they
-    /// have handed out, and handovers have names.
-    pub const OWN: VersionRange = VersionRange { min: 4, max: 4 };
+    /// have handed out, and handovers have names. 5: the expiry of a queue may change.
+    ///
+    /// The range has the newest version of the release before, so that nodes can be upgraded one after the other. What comes with a version is
+    /// sent only over links that have it. A command of the metadata says in [`metadata::Command::since`] which version it comes with.
+    pub const OWN: VersionRange = VersionRange { min: 4, max: 5 };
 
     /// The version that two nodes use: the newest that both know. `None`: they have none in common.
     #[must_use]

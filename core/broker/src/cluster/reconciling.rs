@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use message::Value;
 use metadata::{REPLICAS_MAX, ReplicaChange};
 
 use super::view::View;
@@ -48,50 +49,85 @@ impl Reconciling {
     }
 }
 
-/// The next changes of these queues, of those that this node leads.
+/// The next change of members that a queue needs.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    Change(ReplicaChange, u16),
+    /// It waits until a member on a node that runs has all messages.
+    Fills,
+    Nothing,
+}
+
+/// The next changes of these queues, of those that this node leads; and whether others wait for a member that fills.
 pub(super) fn wanted(
     queues: impl Iterator<Item = Arc<Queue>>,
     view: &View,
     rules: &Reconciliation,
-) -> Vec<(Arc<Queue>, ReplicaChange, u16)> {
+) -> (Vec<(Arc<Queue>, ReplicaChange, u16)>, bool) {
+    let mut do_fill = false;
     let is_led = |queue: &Arc<Queue>| queue.queue_kind() == Kind::Quorum && queue.home_node() == view.own;
     let change = |queue: Arc<Queue>| {
-        let (change, node) = change_of(&queue, view, rules)?;
+        let next = next_of(&queue, view, rules);
+        do_fill |= next == Next::Fills;
+        let Next::Change(change, node) = next else { return None };
         Some((queue, change, node))
     };
-    queues.filter(is_led).filter_map(change).collect()
+    let wanted = queues.filter(is_led).filter_map(change).collect();
+    (wanted, do_fill)
 }
 
-fn change_of(queue: &Queue, view: &View, rules: &Reconciliation) -> Option<(ReplicaChange, u16)> {
+fn next_of(queue: &Queue, view: &View, rules: &Reconciliation) -> Next {
     let (members, in_sync) = match queue.replicas() {
-        Some(replicas) => (replicas.members.clone(), replicas.in_sync.len()),
-        None => (vec![view.own], 1),
+        Some(replicas) => (replicas.members.clone(), replicas.in_sync.clone()),
+        None => (vec![view.own], vec![view.own]),
     };
-    let target = queue.policies().natural("target-group-size").and_then(|target| u16::try_from(target).ok());
-    let target = target.or(rules.target_group_size).map_or(0, usize::from);
-    next_change(&members, in_sync, view, target, rules.auto_remove, queue.id.0)
+    let asked = queue.record.arguments.as_table().get(b"x-quorum-target-group-size").and_then(natural);
+    let target = target_of(asked, queue.policies().natural("target-group-size"), rules);
+    next_change((&members, &in_sync), view, target, rules.auto_remove, queue.id.0)
+}
+
+/// The larger one of argument and policy; without both, that of the configuration.
+fn target_of(asked: Option<u64>, policy: Option<u64>, rules: &Reconciliation) -> usize {
+    let target = asked.max(policy).or(rules.target_group_size.map(u64::from)).unwrap_or(0);
+    usize::try_from(target).unwrap_or(usize::MAX)
+}
+
+/// A number of an argument, of any type of numbers.
+fn natural(value: Value<'_>) -> Option<u64> {
+    match value {
+        Value::I64(number) => u64::try_from(number).ok(),
+        Value::I32(number) => u64::try_from(number).ok(),
+        Value::I16(number) => u64::try_from(number).ok(),
+        Value::I8(number) => u64::try_from(number).ok(),
+        Value::U8(number) => Some(number.into()),
+        _ => None,
+    }
 }
 
 fn next_change(
-    members: &[u16],
-    in_sync: usize,
+    (members, in_sync): (&[u16], &[u16]),
     view: &View,
     target: usize,
     auto_remove: bool,
     number: u64,
-) -> Option<(ReplicaChange, u16)> {
+) -> Next {
     if let Some(gone) = members.iter().find(|node| auto_remove && view.member(**node).is_none()) {
-        return Some((ReplicaChange::Remove, *gone));
+        return Next::Change(ReplicaChange::Remove, *gone);
     }
-    // One after the other: those that fill do not count for the majority.
-    if members.len() >= target.min(REPLICAS_MAX) || in_sync * 2 <= members.len() {
-        return None;
+    if members.len() >= target.min(REPLICAS_MAX) {
+        return Next::Nothing;
     }
     let free: Vec<_> =
         view.members.iter().filter(|node| node.is_up && !members.contains(&node.number)).collect();
     // Queues go to different nodes.
     let at = usize::try_from(number % free.len().max(1) as u64).unwrap_or(0);
-    free.get(at).map(|node| (ReplicaChange::Add, node.number))
+    let Some(free) = free.get(at) else { return Next::Nothing };
+    // One after the other: those that fill do not count for the majority.
+    if in_sync.len() * 2 > members.len() {
+        return Next::Change(ReplicaChange::Add, free.number);
+    }
+    let does_fill = |node: &u16| !in_sync.contains(node) && view.member(*node).is_some_and(|it| it.is_up);
+    if members.iter().any(does_fill) { Next::Fills } else { Next::Nothing }
 }
 
 #[cfg(test)]
@@ -112,24 +148,37 @@ mod tests {
     #[test]
     fn a_queue_grows_onto_nodes_that_run_one_after_the_other_up_to_its_target() {
         let all = view(&[(1, true), (2, false), (3, true), (4, true)]);
-        let next = |members: &[u16], in_sync, target, number| {
-            next_change(members, in_sync, &all, target, false, number)
+        let next = |members: &[u16], in_sync: usize, target, number| {
+            next_change((members, &members[..in_sync]), &all, target, false, number)
         };
-        assert_eq!(next(&[1], 1, 3, 0), Some((ReplicaChange::Add, 3)));
-        assert_eq!(next(&[1], 1, 3, 1), Some((ReplicaChange::Add, 4)), "another queue goes elsewhere");
-        assert_eq!(next(&[1, 3], 1, 3, 0), None, "the second one still fills");
-        assert_eq!(next(&[1, 3], 2, 3, 0), Some((ReplicaChange::Add, 4)));
-        assert_eq!(next(&[1, 3, 4], 3, 3, 0), None);
-        assert_eq!(next(&[1, 3, 4], 3, 5, 0), None, "node 2 is down");
-        assert_eq!(next(&[1], 1, 0, 0), None, "there is no target");
+        let add = |node| Next::Change(ReplicaChange::Add, node);
+        assert_eq!(next(&[1], 1, 3, 0), add(3));
+        assert_eq!(next(&[1], 1, 3, 1), add(4), "another queue goes elsewhere");
+        assert_eq!(next(&[1, 3], 1, 3, 0), Next::Fills, "the second one still fills");
+        assert_eq!(next(&[1, 2], 1, 3, 0), Next::Nothing, "the second one is down, and fills later");
+        assert_eq!(next(&[1, 3], 2, 3, 0), add(4));
+        assert_eq!(next(&[1, 3, 4], 3, 3, 0), Next::Nothing);
+        assert_eq!(next(&[1, 3, 4], 3, 5, 0), Next::Nothing, "node 2 is down");
+        assert_eq!(next(&[1], 1, 0, 0), Next::Nothing, "there is no target");
+    }
+
+    #[test]
+    fn the_larger_one_of_argument_and_policy_counts_and_without_both_the_configuration() {
+        let rules = Reconciliation { target_group_size: Some(5), ..Reconciliation::default() };
+        assert_eq!(target_of(Some(3), None, &rules), 3);
+        assert_eq!(target_of(Some(3), Some(4), &rules), 4);
+        assert_eq!(target_of(None, Some(2), &rules), 2);
+        assert_eq!(target_of(None, None, &rules), 5);
+        assert_eq!(target_of(None, None, &Reconciliation::default()), 0);
     }
 
     #[test]
     fn members_on_nodes_that_are_not_in_the_cluster_go_if_that_is_wanted() {
         let all = view(&[(1, true), (2, false)]);
-        assert_eq!(next_change(&[1, 2, 9], 2, &all, 0, true, 0), Some((ReplicaChange::Remove, 9)));
-        assert_eq!(next_change(&[1, 2, 9], 2, &all, 0, false, 0), None);
-        assert_eq!(next_change(&[1, 2], 1, &all, 0, true, 0), None, "a node that is down stays");
+        let next = |members: &[u16], auto_remove| next_change((members, &[1]), &all, 0, auto_remove, 0);
+        assert_eq!(next(&[1, 2, 9], true), Next::Change(ReplicaChange::Remove, 9));
+        assert_eq!(next(&[1, 2, 9], false), Next::Nothing);
+        assert_eq!(next(&[1, 2], true), Next::Nothing, "a node that is down stays");
     }
 
     #[test]

@@ -145,6 +145,11 @@ impl Replica {
         self.group.status().role == Role::Leader
     }
 
+    /// The leader, as far as it knows.
+    pub(super) fn leader(&self) -> ReplicaId {
+        self.group.status().leader
+    }
+
     /// Whether it leads and has applied all that earlier leaders have committed.
     pub(super) fn knows_all(&self) -> bool {
         self.leads() && self.group.applied().1 == self.group.status().term

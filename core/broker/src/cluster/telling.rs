@@ -7,7 +7,7 @@ use super::driver::Driver;
 use super::frames::{self, Fields};
 use super::machine::Machine;
 use super::name::NodeName;
-use super::peers::{Lane, VersionRange};
+use super::peers::Lane;
 use crate::broker::Inner;
 
 /// Entries of a frame.
@@ -41,7 +41,7 @@ impl Driver {
 
     fn tell_counts(&self, name: &NodeName, clients: &[Counted]) {
         let speaks = self.linked.get(name).is_some_and(|linked| {
-            VersionRange::OWN.common(linked.identity.versions) >= Some(frames::COUNTED_SINCE)
+            self.peers.own().versions.common(linked.identity.versions) >= Some(frames::COUNTED_SINCE)
         });
         for some in clients.chunks(ENTRIES_MAX).filter(|_| speaks) {
             self.send(name, Lane::Control, frames::COUNTED, counted::encode(some));

@@ -1,6 +1,7 @@
 //! Three brokers in one process, each with its thread and its simulated disk, over links in memory.
 
 mod replicated;
+mod versions;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -60,17 +61,22 @@ struct Node {
 }
 
 fn start_with(world: &World, nth: usize, disk: &SimDisk, data_id: u8, options: ClusterOptions) -> Node {
+    start_speaking(world, (nth, data_id), disk, options, VersionRange::OWN)
+}
+
+fn start_speaking(
+    world: &World,
+    (nth, data_id): (usize, u8),
+    disk: &SimDisk,
+    options: ClusterOptions,
+    versions: VersionRange,
+) -> Node {
     let mut foundation = Foundation::real(Arc::new(disk.clone()));
     // Checkpoints come soon.
     foundation.sizes.snapshot_every_bytes = 32 << 10;
     foundation.sizes.log_file_bytes_max = 16 << 10;
     let cluster = Cluster::new(foundation.clone(), Path::new(DATA), options);
-    let identity = PeerIdentity {
-        name: name(nth),
-        data_id: DataId([data_id; 16]),
-        life: 1,
-        versions: VersionRange::OWN,
-    };
+    let identity = PeerIdentity { name: name(nth), data_id: DataId([data_id; 16]), life: 1, versions };
     let peers = world.net.join(identity, Arc::new(cluster.clone()));
     cluster.start(peers).unwrap();
     Node { cluster, foundation }
@@ -512,6 +518,39 @@ fn a_lost_disk_is_refused_until_the_node_is_forgotten_and_another_name_never_fit
     let identity = PeerIdentity { name: name(3), data_id: DataId([2; 16]), life: 1, versions };
     let peers = world.net.join(identity, Arc::new(renamed.clone()));
     assert!(renamed.start(peers).unwrap_err().to_string().contains("is that of node rabbit@b"));
+    for nth in 0..2 {
+        stop(&world, nth, &nodes[nth], &brokers[nth]);
+    }
+}
+
+#[test]
+fn a_node_of_another_cluster_with_the_name_of_a_member_gets_none_of_its_messages() {
+    let (world, disks) = (World::new(), [SimDisk::new(), SimDisk::new(), SimDisk::new()]);
+    let (nodes, brokers) = three(&world, &disks);
+    let users = [0, 1, 2].map(|nth| user(&brokers[nth]));
+    declare(&brokers[2], &users[2], "away").unwrap();
+    until("all know the queue", || brokers.iter().all(|broker| has(broker, "away")));
+    stop(&world, 2, &nodes[2], &brokers[2]);
+    let alone =
+        ClusterOptions { seeds: 1, change_timeout: Duration::from_secs(2), ..ClusterOptions::default() };
+    let stranger = start_with(&world, 2, &SimDisk::new(), 99, alone);
+    let its_broker = stranger.open();
+    let its_user = user(&its_broker);
+    declare(&its_broker, &its_user, "away").unwrap();
+    assert!(nodes[0].cluster.view().members.iter().all(|it| it.name != name(2) || !it.is_up));
+    let three_bodies = bodies(3, 10);
+    assert_eq!(publish(&brokers[0], &users[0], "away", &three_bodies), [1, 2, 3], "all are refused");
+    let count = |broker: &Broker| {
+        let queue = broker.vhost("/").unwrap().queue(b"away").unwrap();
+        queue.counts().wait().unwrap().ready
+    };
+    assert_eq!(count(&its_broker), 0);
+    stop(&world, 2, &stranger, &its_broker);
+    let back = start(&world, 2, &disks[2]);
+    let broker = back.open();
+    until("the member takes messages", || publish(&brokers[0], &users[0], "away", &three_bodies).is_empty());
+    assert_eq!(count(&broker), 3);
+    stop(&world, 2, &back, &broker);
     for nth in 0..2 {
         stop(&world, nth, &nodes[nth], &brokers[nth]);
     }

@@ -1,15 +1,19 @@
-//! Nodes that are there: the leader of the metadata notes nodes that it does not see, and queues are told of links.
+//! Nodes that are there: the leader of the metadata notes nodes that it does not see, and queues are told of links, and of whether this node is
+//! seen itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use metadata::{ClusterStep, NodeSeen, State};
+use multiraft::ReplicaId;
 use platform::Monotonic;
 
 use super::driver::Driver;
 use super::machine::Machine;
 use super::name::NodeName;
+use super::node::Event;
 use super::reconciling::{MOVES_MAX, Reconciling, wanted};
 use super::replica::Replica;
+use super::trust::LEADERLESS_NS;
 
 /// A node whose link has ended is noted as down after so long: its queues get other leaders then.
 const DOWN_AFTER_NS: u64 = 100_000_000;
@@ -42,7 +46,7 @@ impl Driver {
         let nodes: Vec<_> =
             self.nodes.iter().map(|(number, node)| (*number, node.0.clone(), node.2)).collect();
         for (node, name, life) in nodes {
-            if node == own || self.linked.contains_key(&name) {
+            if node == own || self.is_linked(&name) {
                 self.watch.missing.remove(&node);
                 if self.watch.down.contains(&node) {
                     steps.push(ClusterStep::NodeSeen(NodeSeen { node, life, is_up: true }));
@@ -85,13 +89,13 @@ impl Driver {
             return;
         }
         let vhosts: Vec<_> = inner.vhosts.read().values().cloned().collect();
-        let wanted = wanted(vhosts.iter().flat_map(|vhost| vhost.queues()), &view, rules);
+        let (wanted, do_fill) = wanted(vhosts.iter().flat_map(|vhost| vhost.queues()), &view, rules);
         for (queue, change, node) in wanted.iter().take(MOVES_MAX) {
             let name = String::from_utf8_lossy(queue.name());
             tracing::info!(queue = %name, vhost = queue.vhost_name(), node, ?change, "a member of a quorum queue follows the cluster");
             queue.change_member(*change, *node);
         }
-        self.watch.reconciling.looked(rules, !wanted.is_empty(), now_ms);
+        self.watch.reconciling.looked(rules, do_fill || !wanted.is_empty(), now_ms);
     }
 
     /// A link has come or gone: queues that are on both nodes are told.
@@ -100,5 +104,63 @@ impl Driver {
         for queue in self.shared.fars.replicated() {
             if is_linked { queue.node_linked(node) } else { queue.node_left(node) }
         }
+    }
+}
+
+impl Driver {
+    /// At the start of a turn: queues are told when it has changed.
+    pub(super) fn look_at_trust(&mut self) {
+        let is_reached = self.is_with_majority() && !self.is_leaderless();
+        if !is_reached {
+            (self.trust.is_asked, self.trust.is_heard) = (false, false);
+        } else if !self.trust.is_asked {
+            self.ask_whether_it_is_there();
+        }
+        let is_trusted = self.trust.is_heard && !self.watch.down.contains(&self.own());
+        if !self.shared.fars.trust(is_trusted) {
+            return;
+        }
+        match is_trusted {
+            true => tracing::info!(
+                "quorum queues that this node leads deliver: a majority of the cluster sees it"
+            ),
+            false => tracing::warn!(
+                "quorum queues that this node leads deliver nothing until a majority of the cluster sees it: other nodes may lead them by now"
+            ),
+        }
+    }
+
+    fn ask_whether_it_is_there(&mut self) {
+        // Nobody is told of answers before there is a broker.
+        if self.shared.life().is_none() || !matches!(self.machine, Machine::Broker(_)) {
+            return;
+        }
+        self.trust.question += 1;
+        self.trust.is_asked = true;
+        let (question, shared) = (self.trust.question, self.shared.clone());
+        let told = move |_: &_, answer: Result<_, _>| shared.add(Event::Heard(question, answer.is_ok()));
+        self.outgoing.add(None, Box::new(told), self.foundation.clock.now());
+    }
+
+    /// Whether this node is linked with a majority of those that vote, itself included.
+    fn is_with_majority(&self) -> bool {
+        let Some(replica) = &self.replica else { return false };
+        let voters = &replica.group.members().voters;
+        let own = self.own();
+        let is_there = |number: &u16, name| *number == own || self.is_linked(name);
+        let there = self.nodes.iter().filter(|(number, node)| {
+            voters.contains(&ReplicaId((**number).into())) && is_there(number, &node.0)
+        });
+        there.count() * 2 > voters.len()
+    }
+
+    fn is_leaderless(&mut self) -> bool {
+        let has_leader = self.replica.as_ref().map(Replica::leader).is_some_and(|it| it != ReplicaId::NONE);
+        if has_leader {
+            self.trust.leaderless_since = None;
+            return false;
+        }
+        let now = self.now();
+        now.0 >= self.trust.leaderless_since.get_or_insert(now).0 + LEADERLESS_NS
     }
 }

@@ -23,6 +23,9 @@ use crate::policies::AppliedPolicies;
 use crate::queue_types::{kind_of, queue_config};
 use crate::vhost::Vhost;
 
+/// The global parameter with the name of the cluster that clients are shown.
+const CLUSTER_NAME: &str = "cluster_name";
+
 /// Recovered contents of the queues of which the log has something, by id.
 pub(crate) type Contents = HashMap<QueueId, Recovering>;
 
@@ -73,6 +76,7 @@ impl Inner {
                     let replicas = state.replicas(record.id);
                     self.add_queue(record, None, replicas).iter().for_each(start_clocks);
                 }
+                Change::QueueChanged(record) => self.change_queue(record),
                 Change::QueueDeleted(record) => self.remove_queue(record),
                 Change::BindingAdded(binding) | Change::BindingRemoved(binding) => {
                     let run = binding_run(binding, behind);
@@ -109,11 +113,26 @@ impl Inner {
     }
 
     fn refresh_global_parameter(&self, state: &State, name: &str) {
-        let mut parameters = self.global_parameters.write();
-        match state.global_parameter(name) {
-            Some(value) => drop(parameters.insert(name.into(), value.into())),
-            None => drop(parameters.remove(name)),
+        let value = state.global_parameter(name);
+        {
+            let mut parameters = self.global_parameters.write();
+            match value {
+                Some(value) => drop(parameters.insert(name.into(), value.into())),
+                None => drop(parameters.remove(name)),
+            }
         }
+        if name == CLUSTER_NAME {
+            self.refresh_cluster_name();
+        }
+    }
+
+    /// Shows clients the name that is recorded, if there is a reader of it.
+    pub(crate) fn refresh_cluster_name(&self) {
+        let Some(read) = self.cluster_name.reader.get() else { return };
+        // Held until the name is shown: of two changes the later one is shown last.
+        let parameters = self.global_parameters.read();
+        let name = parameters.get(CLUSTER_NAME).map(|value| read(value));
+        *self.cluster_name.shown.write() = name.as_deref().unwrap_or(&self.options.cluster_name).into();
     }
 
     /// Builds the runtime tables of a loaded state; gives the queues, whose clocks stand until [`start_all_clocks`].
@@ -288,6 +307,14 @@ impl Inner {
         let (bodies, now_ms) = (&self.services.bodies, self.services.now_ms());
         let resolve = &mut |name: &SharedBody| bodies.resolve(name);
         contents.map(|contents| machine_type.recover(contents, terms.config.clone(), now_ms, resolve))
+    }
+
+    /// A queue has other arguments.
+    fn change_queue(&self, record: &Arc<QueueRecord>) {
+        if let Some(queue) = self.services.queue_by_id(record.id) {
+            queue.set_record(record, |policies| self.terms(record, policies));
+            queue.reconfigure();
+        }
     }
 
     fn remove_queue(&self, record: &QueueRecord) {

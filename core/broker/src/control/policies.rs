@@ -63,7 +63,7 @@ impl Inner {
         let announcer = &self.services.announcer;
         for queue in vhost.queues() {
             let policies = || vhost.policies().of_queue(queue.name(), queue.record.queue_type);
-            if queue.set_terms(policies, |policies| self.terms(&queue.record, policies)) == Settled::Anew {
+            if queue.set_terms(policies, |record, policies| self.terms(record, policies)) == Settled::Anew {
                 queue.reconfigure();
                 if announcer.is_heard() {
                     let of = (vhost.name(), queue.name(), queue.record.queue_type);

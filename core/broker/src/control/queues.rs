@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use message::{Table, TableBuf, Value};
 use metadata::{
     Arguments, Command, Condition as Holds, DeclareQueue, DeleteQueue, DestinationName, Entry, Named,
-    Outcome, Placement, QueueType, RoomFor,
+    Outcome, Placement, QueueType, RoomFor, SetQueueExpiry,
 };
 use queues::{Kind, QueueCounts};
 use stdx::ConnectionId;
@@ -16,7 +16,7 @@ use super::deletions::{BINDINGS_INLINE_MAX, Deletion};
 use super::proposals::Followed;
 use super::translate::sorted;
 use crate::actor::INTERNAL;
-use crate::call::{Call, Reply};
+use crate::call::{Call, Commit, Reply};
 use crate::cell::condition::Condition;
 use crate::cell::{Event, Queue};
 use crate::control::deleted::DeletedQueue;
@@ -275,6 +275,23 @@ impl Broker {
         let by = principal.user.name.clone();
         queue.submit(Event::Delete { if_unused, if_empty, reply, by });
         Ok(call)
+    }
+
+    /// Changes after how much unused time a queue goes, milliseconds from 1; `None` is never. The caller checks permissions. A queue that has
+    /// been deleted stays so. The call is answered when the change is durable.
+    pub fn set_queue_expiry(
+        &self,
+        principal: &Principal,
+        queue: &Queue,
+        expires_ms: Option<u64>,
+    ) -> Result<Commit, Refused> {
+        let set = SetQueueExpiry {
+            vhost: principal.vhost.name().as_bytes().into(),
+            name: queue.name().into(),
+            id: queue.id(),
+            expires_ms,
+        };
+        self.commit_then(Entry::new(&principal.user.name, Command::SetQueueExpiry(set)), |_, _| ())
     }
 
     /// Another node may have declared the queue: it is looked for again when this node has all that is committed.

@@ -2,6 +2,7 @@
 pub(crate) mod batch;
 pub mod confirms;
 pub mod consume;
+pub mod consuming;
 pub(crate) mod dead_letter;
 pub(crate) mod delayed;
 pub(crate) mod handovers;

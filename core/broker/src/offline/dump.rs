@@ -164,6 +164,7 @@ fn fact(fact: &Fact) -> String {
             format!("{} number {}", in_vhost("queue", &it.queue.vhost, &it.queue.name), it.id.0)
         }
         Fact::QueueDeleted(it) => in_vhost("deleted queue", &it.vhost, &it.name),
+        Fact::QueueExpirySet(it) => in_vhost("expiry of queue", &it.vhost, &it.name),
         Fact::BindingAdded(it) => in_vhost("binding of", &it.vhost, &it.source),
         Fact::BindingRemoved(it) => in_vhost("removed binding of", &it.vhost, &it.source),
         Fact::ParameterSet(it) => format!("parameter '{}'", it.name),

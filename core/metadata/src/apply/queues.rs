@@ -7,7 +7,7 @@ use stdx::QueueId;
 
 use super::exchanges::{auto_delete, auto_delete_sources};
 use crate::changes::{Applied, Change, Outcome};
-use crate::command::{DeclareQueue, DeleteExclusiveQueues, DeleteQueue, QueueType};
+use crate::command::{DeclareQueue, DeleteExclusiveQueues, DeleteQueue, QueueType, SetQueueExpiry};
 use crate::equivalence::check_queue;
 use crate::facts::Fact;
 use crate::records::QueueRecord;
@@ -84,6 +84,29 @@ impl State {
             return Ok(Outcome::Unchanged);
         }
         self.remove_queue(&queue, applied);
+        Ok(Outcome::Changed)
+    }
+
+    /// Gives a queue another `x-expires`, if it can have one.
+    pub(crate) fn set_queue_expiry(
+        &mut self,
+        set: &SetQueueExpiry,
+        applied: &mut Applied,
+    ) -> Result<Outcome, Refusal> {
+        let vhost = self.vhost_mut(&set.vhost)?;
+        let can_expire = |queue: &&Arc<QueueRecord>| {
+            queue.id == set.id && queue.exclusive_owner.is_none() && queue.queue_type != QueueType::Stream
+        };
+        let Some(queue) = vhost.queue(&set.name).filter(can_expire) else { return Ok(Outcome::Unchanged) };
+        let Some(arguments) = queue.arguments.with_expiry(set.expires_ms) else {
+            return Ok(Outcome::Unchanged);
+        };
+        let record = Arc::new(QueueRecord { arguments, ..QueueRecord::clone(queue) });
+        vhost.replace_queue(&record);
+        if record.durable {
+            applied.facts.push(Fact::QueueExpirySet(set.clone()));
+        }
+        applied.changes.push(Change::QueueChanged(record));
         Ok(Outcome::Changed)
     }
 

@@ -58,6 +58,10 @@ impl State {
             Fact::QueueDeleted(gone) => {
                 self.replayed(&gone.vhost)?.take_queue(&gone.name).ok_or(Contradiction::NoQueue)?;
             }
+            Fact::QueueExpirySet(set) => {
+                self.replayed(&set.vhost)?.queue(&set.name).ok_or(Contradiction::NoQueue)?;
+                fits(self.set_queue_expiry(set, ignored))?;
+            }
             Fact::BindingAdded(bind) => self.replay_binding(bind)?,
             Fact::BindingRemoved(unbind) => self.replay_unbinding(unbind)?,
             Fact::ParameterSet(set) => fits(self.set_parameter(set, ignored))?,

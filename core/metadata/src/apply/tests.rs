@@ -448,3 +448,41 @@ fn facts_that_do_not_fit_are_told_and_change_nothing() {
     assert_eq!(machine.state.replay(&endless), Err(Contradiction::BadId));
     assert_eq!(machine.snapshot(), before);
 }
+
+#[test]
+fn a_queue_gets_another_expiry_and_stays_the_same_queue() {
+    let mut machine = Machine::with_vhost("/");
+    machine.ok(&exchange("x", "topic"));
+    let mut arguments = TableBuf::new();
+    arguments.push_i64("x-expires", 1000).push_i64("x-max-length", 5);
+    machine.ok(&queue_with("q", arguments.into()));
+    machine.ok(&bind("x", "q", "k"));
+    let record = |machine: &Machine| machine.state.vhost(b"/").unwrap().queue(b"q").unwrap().clone();
+    let before = record(&machine);
+    let set = |id, expires_ms| {
+        Command::SetQueueExpiry(SetQueueExpiry { vhost: name("/"), name: name("q"), id, expires_ms })
+    };
+    assert!(machine.applied_nothing(&set(before.id, Some(1000))));
+    assert!(machine.applied_nothing(&set(stdx::QueueId(before.id.0 + 1), Some(7))), "another incarnation");
+    machine.ok(&set(before.id, Some(7)));
+    let after = record(&machine);
+    assert_eq!((after.id, &after.name, after.durable), (before.id, &before.name, true));
+    let expiry =
+        |record: &QueueRecord| record.arguments.as_table().get("x-expires").and_then(|it| it.as_i64());
+    assert_eq!(expiry(&after), Some(7));
+    assert_eq!(after.arguments.as_table().get("x-max-length").and_then(|it| it.as_i64()), Some(5));
+    let vhost = machine.state.vhost(b"/").unwrap();
+    let [binding] = vhost.bindings_from(b"x")[..] else { panic!("one binding") };
+    assert_eq!(binding.destination, Destination::Queue(after.clone()));
+    let Refusal::Inequivalent { what, .. } = machine.refused(&queue_with("q", before.arguments.clone()))
+    else {
+        panic!("it has other arguments")
+    };
+    assert_eq!(what, "x-expires");
+    machine.ok(&set(before.id, None));
+    assert_eq!(expiry(&record(&machine)), None);
+    machine.ok(&exclusive_queue("e", 1));
+    let exclusive = machine.state.vhost(b"/").unwrap().queue(b"e").unwrap().id;
+    let never = SetQueueExpiry { vhost: name("/"), name: name("e"), id: exclusive, expires_ms: Some(9) };
+    assert!(machine.applied_nothing(&Command::SetQueueExpiry(never)));
+}

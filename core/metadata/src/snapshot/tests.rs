@@ -198,6 +198,15 @@ fn facts_that_came_later_are_written_and_read_as_ever() {
 }
 
 #[test]
+fn the_fact_of_an_expiry_is_written_and_read_as_ever() {
+    let set = SetQueueExpiry { vhost: name("v"), name: name("q"), id: QueueId(7), expires_ms: Some(9) };
+    let facts = vec![Fact::QueueExpirySet(set)];
+    let written = unhex("0020 00000001 76 00000001 71 0000000000000007 01 0000000000000009");
+    assert_eq!(encode_facts(&facts), written);
+    assert_eq!(Fact::decode_all(&written), Ok(facts));
+}
+
+#[test]
 fn every_fact_is_written_and_read_as_ever() {
     let facts = one_fact_of_each();
     let written = encode_facts(&facts);
@@ -291,6 +300,15 @@ impl Follower {
                 }
             }
             Change::QueueAdded(queue) => assert!(self.queues.insert(queue.id.0)),
+            Change::QueueChanged(queue) => {
+                assert!(self.queues.contains(&queue.id.0));
+                for binding in &mut self.bindings {
+                    if matches!(&binding.destination, Destination::Queue(known) if known.id == queue.id) {
+                        let destination = Destination::Queue(queue.clone());
+                        *binding = std::sync::Arc::new(Binding { destination, ..Binding::clone(binding) });
+                    }
+                }
+            }
             Change::BindingAdded(binding) => {
                 assert!(self.has_ends(binding) && !self.bindings.contains(binding));
                 self.bindings.push(binding.clone());

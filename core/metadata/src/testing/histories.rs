@@ -67,6 +67,11 @@ fn queue_commands() -> impl Strategy<Value = Command> {
         ),
         2 => (vhosts(), queues(), proptest::option::weighted(0.2, (0..40_u64).prop_map(QueueId)))
             .prop_map(|(vhost, name, id)| Command::DeleteQueue(DeleteQueue { vhost, name, id })),
+        2 => (vhosts(), queues(), (0..40_u64).prop_map(QueueId), proptest::option::of(1..4_u64)).prop_map(
+            |(vhost, name, id, expires_ms)| {
+                Command::SetQueueExpiry(SetQueueExpiry { vhost, name, id, expires_ms })
+            },
+        ),
         1 => owner().prop_map(|owner| Command::DeleteExclusiveQueues(DeleteExclusiveQueues { owner })),
     ]
 }

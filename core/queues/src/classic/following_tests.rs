@@ -6,6 +6,7 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::Classic;
+use super::dice::Dice;
 use crate::record::{self, Counts, RecordKind};
 use crate::store::Recovering;
 use crate::{
@@ -31,26 +32,6 @@ fn body_of(id: u32) -> Vec<u8> {
 
 fn id_of(body: &[u8]) -> u32 {
     u32::from_be_bytes(body[..4].try_into().expect("bodies begin with an id"))
-}
-
-/// A small generator; the seed is all there is to repeat a history.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) % bound
-    }
-
-    fn one_in(&mut self, bound: u64) -> bool {
-        self.below(bound) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
-    }
 }
 
 /// A member's relation to the leader.
@@ -128,7 +109,7 @@ struct Group {
 
 impl Group {
     fn new(seed: u64) -> Group {
-        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut dice = Dice::of(seed);
         (0..10).for_each(|_| {
             dice.below(2);
         });

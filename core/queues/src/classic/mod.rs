@@ -8,6 +8,8 @@ pub(crate) mod machine;
 pub(crate) mod turned_away;
 
 #[cfg(test)]
+mod dice;
+#[cfg(test)]
 mod following_tests;
 #[cfg(test)]
 mod model_tests;

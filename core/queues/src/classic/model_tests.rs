@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, Weak};
 use stdx::ConnectionId;
 
 use super::Classic;
+use super::dice::Dice;
 use crate::record::{self, BlockPlace, RecordKind, SettledRun};
 use crate::store::{Holes, Recovering};
 use crate::{
@@ -299,26 +300,6 @@ impl Referee {
     }
 }
 
-/// A small generator; the seed is all there is to repeat a history.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) % bound
-    }
-
-    fn one_in(&mut self, bound: u64) -> bool {
-        self.below(bound) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
-    }
-}
-
 struct History {
     queue: Classic,
     referee: Referee,
@@ -338,7 +319,7 @@ struct History {
 
 impl History {
     fn new(seed: u64) -> History {
-        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut dice = Dice::of(seed);
         for _ in 0..10 {
             dice.below(2);
         }

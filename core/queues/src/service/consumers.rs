@@ -1,7 +1,8 @@
 //! The consumers of a queue, and the next to be served (B116, B120, B133, B134).
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+
+use stdx::FewMap;
 
 use super::lines::Lines;
 use crate::traffic::{ConsumerId, ConsumerSpec, ConsumerStats, Credit};
@@ -50,7 +51,7 @@ impl Consumer {
 #[derive(Debug, Default)]
 pub(crate) struct Consumers {
     slots: Vec<Option<Consumer>>,
-    by_id: HashMap<ConsumerId, usize>,
+    by_id: FewMap<ConsumerId, usize>,
     /// Registration order, for single active consumer.
     order: Vec<usize>,
     /// Slots that may be served.
@@ -134,7 +135,7 @@ impl Consumers {
         let owned = |consumer: &Consumer| consumer.spec.tag.len() + consumer.spec.arguments.len();
         self.slots.capacity() * size_of::<Option<Consumer>>()
             + self.slots.iter().flatten().map(owned).sum::<usize>()
-            + self.by_id.capacity() * (size_of::<(ConsumerId, usize)>() + 1)
+            + self.by_id.heap_bytes()
             + self.order.capacity() * size_of::<usize>()
             + self.eligible.heap_bytes()
     }

@@ -89,10 +89,11 @@ impl Service {
         !self.is_still() && (is_expired || !self.rejects.is_empty() || self.is_too_long(store))
     }
 
-    /// Deliveries made so far, if messages are ready and some consumer may want one: it stands in line, or its session has not
-    /// yet said that it can take more. Cheap: looked at after every turn.
+    /// Deliveries made so far, if messages are ready, may go, and some consumer may want one: it stands in line, or its session
+    /// has not yet said that it can take more. Cheap: looked at after every turn.
     pub(crate) fn wanted_deliveries(&self, store: &Store) -> Option<u64> {
-        (store.ready > 0 && self.consumers.may_want()).then(|| self.tally.now().deliveries.handed_out())
+        (store.ready > 0 && !self.is_still() && self.consumers.may_want())
+            .then(|| self.tally.now().deliveries.handed_out())
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::ctl::protocol::{
-    Announced, Answer, DEFINITIONS_BYTES_MAX, DOCUMENT_BYTES_MIN, DocumentFollows, LINE_BYTES_MAX, Request,
+    ANSWER_BYTES_MAX, Announced, Answer, DEFINITIONS_BYTES_MAX, DOCUMENT_BYTES_MIN, DocumentFollows, Request,
 };
 
 /// Why there is no answer.
@@ -93,8 +93,12 @@ fn to_send(request: &Request) -> Result<(Vec<u8>, &[u8]), serde_json::Error> {
 
 fn read_line(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
-    reader.take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
-    if line.last() == Some(&b'\n') { Ok(line) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    reader.take(ANSWER_BYTES_MAX).read_until(b'\n', &mut line)?;
+    match line.last() {
+        Some(b'\n') => Ok(line),
+        _ if line.len() as u64 == ANSWER_BYTES_MAX => Err(io::ErrorKind::FileTooLarge.into()),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
 }
 
 fn read_document(reader: &mut impl BufRead, bytes: u64) -> io::Result<String> {

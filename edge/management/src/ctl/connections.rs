@@ -30,7 +30,7 @@ fn protocol(name: &str) -> Value {
     match name {
         "AMQP 0-9-1" => vec![0, 9, 1].into(),
         "AMQP 1-0" => vec![1, 0].into(),
-        _ => mqtt_protocol(name).into(),
+        _ => stomp_protocol(name, "\"").unwrap_or_else(|| mqtt_protocol(name).into()),
     }
 }
 
@@ -168,6 +168,48 @@ pub(crate) fn list_mqtt_connections(broker: &Broker, request: &Request) -> Outco
 /// All connections of MQTT over WebSocket.
 pub(crate) fn list_web_mqtt_connections(broker: &Broker, request: &Request) -> Outcome {
     mqtt_connections(broker, request, "Web MQTT")
+}
+
+/// RabbitMQ's columns of connections of STOMP that are not among those of all, or are written in another way.
+const STOMP_COLUMNS: &[Column<ConnectionRow>] = &[
+    ("session_id", |it| session_id(it).into()),
+    ("conn_name", |it| it.info.name.as_str().into()),
+    ("connection", |it| pid(it.id, 0).into()),
+    ("connection_state", |it| it.info.state.into()),
+    ("version", |it| it.info.protocol.rsplit_once(' ').map_or("", |(_, version)| version).into()),
+    ("protocol", |it| stomp_protocol(it.info.protocol, "").unwrap_or_else(|| it.info.protocol.into())),
+    ("host", |it| it.info.host.as_str().into()),
+    ("peer_host", |it| it.info.peer_host.as_str().into()),
+];
+
+/// RabbitMQ's text of a version of STOMP: the listing of all connections has it in quotation marks.
+fn stomp_protocol(name: &str, quote: &str) -> Option<Value> {
+    let (kind, version) = name.rsplit_once(' ').filter(|(kind, _)| kind.ends_with("STOMP"))?;
+    Some(format!("{{'{kind}', {quote}{version}{quote}}}").into())
+}
+
+/// The name that CONNECTED gave the session.
+fn session_id(row: &ConnectionRow) -> String {
+    match Table::from_raw(&row.info.client_properties).get("session") {
+        Some(Field::LongStr(id)) => String::from_utf8_lossy(id).into_owned(),
+        _ => String::new(),
+    }
+}
+
+pub(crate) const STOMP_DEFAULTS: &[&str] = &["session_id", "conn_name"];
+
+/// The columns of connections of STOMP.
+pub(crate) fn stomp_columns() -> Vec<Column<ConnectionRow>> {
+    let mut known = STOMP_COLUMNS.to_vec();
+    known.extend(CONNECTION_COLUMNS.iter().filter(|column| MQTT_COLUMNS_OF_ALL.contains(&column.0)));
+    known
+}
+
+/// All connections of STOMP. Those over WebSocket are among them, unlike with RabbitMQ, which lists them nowhere by themselves.
+pub(crate) fn list_stomp_connections(broker: &Broker, request: &Request) -> Outcome {
+    let columns = chosen(request, &stomp_columns(), STOMP_DEFAULTS)?;
+    let is_stomp = |it: &ConnectionRow| it.info.protocol.trim_start_matches("Web ").starts_with("STOMP");
+    Ok(rows(&columns, ConnectionRow::all(broker).filter(is_stomp)))
 }
 
 pub(crate) const CHANNEL_COLUMNS: &[Column<ChannelRow>] = &[

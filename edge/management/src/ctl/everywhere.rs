@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use broker::cluster::NodeName;
+use broker::cluster::{ANSWER_BYTES_MAX, NodeName};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -16,11 +16,13 @@ use crate::http;
 use crate::http::App;
 use crate::resources::node::cluster::members;
 use crate::resources::node::{NODE_NAME, Node};
+use crate::resources::node::{asking, described};
 
 /// Listings whose lines each node has for itself.
-const LISTINGS: [&str; 7] = [
+const LISTINGS: [&str; 8] = [
     "list_connections",
     "list_channels",
+    "list_stomp_connections",
     "list_mqtt_connections",
     "list_web_mqtt_connections",
     "list_stream_connections",
@@ -40,7 +42,7 @@ pub const OTHER_NODE: &str = "other-node";
 pub(crate) enum Question {
     /// The lines of that node, of one of [`LISTINGS`].
     Listing(Request),
-    /// The page of that node.
+    /// The page of that node without rates, for nodes of older versions.
     Node,
     /// The objects of that node, of a request to the HTTP API.
     Http(http::AskedOfNode),
@@ -52,6 +54,8 @@ pub(crate) enum Question {
     Command(Request),
     /// A profile of that node.
     Profile(http::AskedProfile),
+    /// That node's part of the status of the cluster: [`described::QUESTION`].
+    Description,
 }
 
 /// Questions that may take long, as long as they are answered.
@@ -95,9 +99,10 @@ fn answer(app: &App, question: &[u8]) -> Vec<u8> {
         Ok(Question::Memory) => serde_json::to_vec(&http::memory_of_node(broker)),
         Ok(Question::Contents(asked)) => serde_json::to_vec(&http::contents_of_queues(app, &asked)),
         Ok(Question::Command(request)) => match Long::begin() {
-            Some(_long) if !stays_here(&request) => serde_json::to_vec(&table::run(broker, node, &request)),
+            Some(_long) if !stays_here(&request) => Ok(command_answer(&table::run(broker, node, &request))),
             _ => return Vec::new(),
         },
+        Ok(Question::Description) => serde_json::to_vec(&described::of_this_node(broker, node)),
         Ok(Question::Profile(asked)) => match Long::begin() {
             Some(_long) => serde_json::to_vec(&http::profile_of_node(app, &asked)),
             None => return Vec::new(),
@@ -107,15 +112,23 @@ fn answer(app: &App, question: &[u8]) -> Vec<u8> {
     said.unwrap_or_default()
 }
 
+/// The answer to a command as it travels, or that it is too long to travel.
+fn command_answer(answer: &Answer) -> Vec<u8> {
+    let bytes = serde_json::to_vec(answer).unwrap_or_default();
+    if bytes.len() <= ANSWER_BYTES_MAX {
+        return bytes;
+    }
+    let text = format!(
+        "Error:\nthe answer of node {NODE_NAME} has {} bytes, at most {ANSWER_BYTES_MAX} go from node to node: \
+         run the command on its machine, or ask for less",
+        bytes.len()
+    );
+    serde_json::to_vec(&Answer::Failed(Failure::new(Exit::UNAVAILABLE, text))).unwrap_or_default()
+}
+
 /// Answers of all other nodes that run, in order of their names.
 pub(crate) fn ask_others(node: &Node, question: &Question) -> Vec<(String, Vec<u8>)> {
-    let Some(cluster) = node.peers.as_ref().and_then(|it| it.cluster.as_ref()) else { return Vec::new() };
-    let Ok(bytes) = serde_json::to_vec(question) else { return Vec::new() };
-    let others = members(node).into_iter().filter(|it| it.is_running && it.name.as_str() != NODE_NAME);
-    let asked: Vec<_> = others
-        .filter_map(|it| Some((cluster.inquire(NodeName::new(&it.name).ok()?, bytes.clone()), it.name)))
-        .collect();
-    asked.into_iter().filter_map(|(call, name)| Some((name, call.wait()?))).collect()
+    serde_json::to_vec(question).map_or_else(|_| Vec::new(), |bytes| asking::ask_others(node, &bytes))
 }
 
 /// Answers of some other nodes, each to a question of its own. Only on a thread that may block.
@@ -192,12 +205,6 @@ pub(crate) fn ask_long(node: &Node, name: &str, question: &Question) -> Option<V
     cluster.inquire_within(NodeName::new(name).ok()?, question, LONG).wait()
 }
 
-/// Pages of the other nodes that run, by name.
-pub(crate) fn pages_of_others(node: &Node) -> Vec<(String, Value)> {
-    let answers = ask_others(node, &Question::Node).into_iter();
-    answers.filter_map(|(name, bytes)| Some((name, serde_json::from_slice(&bytes).ok()?))).collect()
-}
-
 /// Bytes of the memory of another node, by part; `None` while it does not answer.
 pub(crate) fn memory_of(node: &Node, name: &str) -> Option<Map<String, Value>> {
     let cluster = node.peers.as_ref()?.cluster.as_ref()?;
@@ -242,6 +249,10 @@ mod tests {
         assert_eq!(page["name"], NODE_NAME.as_str());
         let memory: Value = serde_json::from_slice(&asked(&Question::Memory)).unwrap();
         assert!(memory["code"].as_u64() > Some(0));
+        assert_eq!(serde_json::to_vec(&Question::Description).unwrap(), described::QUESTION);
+        let description: described::Description =
+            serde_json::from_slice(&asked(&Question::Description)).unwrap();
+        assert_eq!(description, described::of_this_node(&broker, &app.0.node));
         assert!(asked(&Question::Listing(request("stop"))).is_empty());
         assert!(answer(&app, b"{}").is_empty());
         broker.shutdown();

@@ -32,6 +32,7 @@ pub fn columns_of(command: &str) -> Option<ListedColumns> {
         "list_mqtt_connections" | "list_web_mqtt_connections" => {
             of(&connections::mqtt_columns(), connections::MQTT_DEFAULTS)
         }
+        "list_stomp_connections" => of(&connections::stomp_columns(), connections::STOMP_DEFAULTS),
         "list_stream_connections" => of(&streams::connection_columns(), streams::CONNECTION_DEFAULTS),
         "list_stream_consumers" => of(streams::CONSUMER_COLUMNS, &streams::consumer_defaults()),
         "list_stream_publishers" => of(streams::PUBLISHER_COLUMNS, &streams::publisher_defaults()),

@@ -10,7 +10,7 @@ use crate::ctl::policies::{clear_operator_parameter, set_operator_parameter};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request, Rows};
 use crate::resources::json::{TOO_DEEP, is_too_deep};
 use crate::resources::limits::shown;
-use crate::resources::parameters::{CLUSTER_NAME, LIMITS, VHOST_LIMITS, record, show_cluster_name};
+use crate::resources::parameters::{CLUSTER_NAME, LIMITS, VHOST_LIMITS, record};
 use crate::resources::policies::{OPERATOR_POLICY, policy_parameters};
 use crate::resources::shovels::{self, SHOVEL};
 
@@ -114,7 +114,6 @@ pub(crate) fn set_global_parameter(broker: &Broker, request: &Request) -> Outcom
 pub(crate) fn clear_global_parameter(broker: &Broker, request: &Request) -> Outcome {
     let [name] = arguments(request)?;
     cleared(broker, Command::ClearGlobalParameter(ClearGlobalParameter { name: name.into() }))?;
-    show_cluster_name(broker);
     Ok(Answer::done())
 }
 

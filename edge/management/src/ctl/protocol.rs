@@ -8,8 +8,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Largest line either side accepts, bytes.
+/// Largest line of a request, bytes.
 pub const LINE_BYTES_MAX: u64 = 64 << 20;
+
+/// Largest line of an answer, bytes: some millions of queues.
+pub(crate) const ANSWER_BYTES_MAX: u64 = 512 << 20;
 
 /// Largest definitions document that travels, bytes: four million bindings. It is in memory once on either side, and what is
 /// read from it beside it.

@@ -27,7 +27,7 @@ pub(crate) const COMMANDS: Commands = &[
     ("reclaim_quorum_memory", |it| reclaim(it.broker, it.request)),
     ("force_checkpoint", |it| force_checkpoint(it.broker, it.request)),
     ("transfer_leadership", |it| transfer_leadership(it.broker, it.node, it.request)),
-    ("rebalance", |it| rebalance(it.broker, it.request)),
+    ("rebalance", |it| rebalance(it.broker, it.node, it.request)),
     ("peek", |it| peeking::peek(it.broker, it.node, it.request)),
 ];
 
@@ -224,7 +224,7 @@ fn transfer_leadership(broker: &Broker, node: &Node, request: &Request) -> Outco
 }
 
 /// Evens out how many queues each node leads. Streams have one member.
-fn rebalance(broker: &Broker, request: &Request) -> Outcome {
+fn rebalance(broker: &Broker, node: &Node, request: &Request) -> Outcome {
     const COLUMNS: &[Column<(String, usize)>] =
         &[("Node name", |it| (&*it.0).into()), ("Number of quorum queues", |it| it.1.into())];
     let [kind] = arguments(request)?;
@@ -236,5 +236,5 @@ fn rebalance(broker: &Broker, request: &Request) -> Outcome {
     if queues.is_empty() {
         return Ok(Answer::facts("No queue has leaders to move".into(), json!([])));
     }
-    Ok(rows(COLUMNS, membership::rebalance(broker, &queues)))
+    Ok(rows(COLUMNS, membership::rebalance(broker, node, &queues)))
 }

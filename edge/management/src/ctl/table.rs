@@ -113,6 +113,7 @@ const OTHERS: Commands = &[
     ("add_super_stream", |it| streams::add_super_stream(it.broker, it.request)),
     ("delete_super_stream", |it| streams::delete_super_stream(it.broker, it.request)),
     ("reset_offset", |it| streams::reset_offset(it.broker, it.request)),
+    ("list_stomp_connections", |it| connections::list_stomp_connections(it.broker, it.request)),
     ("list_mqtt_connections", |it| connections::list_mqtt_connections(it.broker, it.request)),
     ("list_web_mqtt_connections", |it| connections::list_web_mqtt_connections(it.broker, it.request)),
     ("list_connections", |it| connections::list_connections(it.broker, it.request)),

@@ -8,7 +8,7 @@ use protocols::reply_of;
 
 use crate::definitions::imports::{Importer, Row, Scope, Unsupported, import};
 use crate::resources::parameters::{
-    CLUSTER_ID, CLUSTER_NAME, IMPORTED, global_text, record, show_cluster_name,
+    CLUSTER_ID, CLUSTER_NAME, IMPORTED, follow_cluster_name, global_text, record,
 };
 
 /// A definitions document with the name that problems are told by.
@@ -68,8 +68,8 @@ fn told(refused: Refused) -> String {
     }
 }
 
-/// Draws the cluster's identity if it has none, records a name that the configuration gives, and shows clients the
-/// name that is recorded.
+/// Draws the cluster's identity if it has none, and records a name that the configuration gives. From then on clients are shown the name that
+/// is recorded.
 ///
 /// # Errors
 /// The metadata log has failed.
@@ -83,7 +83,7 @@ pub fn name_cluster(broker: &Broker, configured: Option<&str>) -> Result<(), Str
     if let Some(name) = configured {
         record(broker, CLUSTER_NAME, &name.into()).map_err(told)?;
     }
-    show_cluster_name(broker);
+    follow_cluster_name(broker);
     Ok(())
 }
 

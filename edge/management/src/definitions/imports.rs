@@ -9,7 +9,7 @@ use metadata::{
 };
 
 use crate::resources::json::{TOO_DEEP, document_bytes_max, is_too_deep, unmarked, within};
-use crate::resources::parameters::{OWN, show_cluster_name};
+use crate::resources::parameters::OWN;
 use crate::resources::policies::OPERATOR_POLICY;
 use crate::resources::shovels::SHOVEL;
 
@@ -177,7 +177,6 @@ pub fn import(
     let commands = for_new_vhosts(broker, definitions.into_commands(), importer).map_err(refused)?;
     let batch = Command::ImportBatch(metadata::Batch { commands });
     let outcome = broker.apply_telling(batch.clone()).and_then(broker::Call::wait).map_err(refused)?;
-    show_cluster_name(broker);
     let rows = report(broker, policy_keys, &left, &lost);
     let with_row = |text, it: &Row| format!("{text}\n{}", it.line());
     refusals(&batch, &outcome).map_err(|problem| rows.iter().fold(problem, with_row))?;

@@ -12,7 +12,9 @@ use super::route::Method;
 use super::table;
 
 /// Paths of routes that nodes answer for each other.
-const PATHS: [&str; 12] = [
+const PATHS: [&str; 14] = [
+    "/api/nodes",
+    "/api/nodes/{node}",
     "/api/vhosts",
     "/api/vhosts/{vhost}",
     "/api/exchanges/{vhost}/{name}",

@@ -249,7 +249,7 @@ const SHAPES: &[Shape] = &[
         "{acked_total: integer, alarms: [string], confirms_wait_for: [string], consumers: [{ack_required: boolean, channel: integer, connection: string,
         credits?: integer, is_served: boolean, offset_lag?: integer, prefetch: integer, reason: string, skipped?: integer,
         subscription?: integer, tag: string, text: string, unacked: integer}],
-        delivered_total: integer, disk_requests: integer, dropped_total: integer, expired_total: integer, head: string,
+        delivered_total: integer, delivery_waits_for: string | null, disk_requests: integer, dropped_total: integer, expired_total: integer, head: string,
         letters_await_room: boolean, log: {confirms_after: string, pending_bytes: integer,
         problem: string | null, segment_pending_bytes: integer}, message_ttl_ms: integer | null, published_total: integer, publishers_held_by: [string],
         members_behind: [string], queue: string, ready: integer, room_held_by: [string], stalled_ms: integer, state: string, still_ms: integer, unacked: integer, verdict: string, vhost: string}",

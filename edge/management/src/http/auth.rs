@@ -6,6 +6,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use broker::{Broker, LoginOutcome, User};
+use protocols::basic_login;
 
 use super::problem::Problem;
 use super::query::form;
@@ -75,17 +76,6 @@ pub(crate) fn sees_vhost(user: &User, vhost: &str) -> bool {
     is_monitor(user) || user.may_open(vhost)
 }
 
-/// Name and password of an `Authorization` header.
-pub(crate) fn credentials(header: &str) -> Option<(String, Vec<u8>)> {
-    let (scheme, encoded) = header.split_once(' ')?;
-    if !scheme.eq_ignore_ascii_case("basic") {
-        return None;
-    }
-    let plain = STANDARD.decode(encoded.trim()).ok()?;
-    let colon = plain.iter().position(|byte| *byte == b':')?;
-    Some((String::from_utf8(plain[..colon].to_vec()).ok()?, plain[colon + 1..].to_vec()))
-}
-
 /// Whether RabbitMQ could read an `Authorization` header, with any name: a scheme, and something behind it.
 fn is_readable(header: &str) -> bool {
     match header.split_once(' ') {
@@ -122,7 +112,7 @@ pub(crate) fn login(broker: &Broker, header: &str, from: IpAddr) -> Result<Arc<U
         return Err(Problem::bad("the Authorization header cannot be read"));
     }
     let from = from.to_canonical();
-    let (name, password) = credentials(header).unzip();
+    let (name, password) = basic_login(header).unzip();
     let name = name.unwrap_or_default();
     let user = identify(broker, &name, password.as_deref(), from.is_loopback());
     let outcome = if user.is_ok() { LoginOutcome::Succeeded } else { LoginOutcome::Refused };
@@ -171,7 +161,7 @@ mod tests {
     #[test]
     fn a_form_stands_for_the_header_that_its_first_name_and_password_would_be() {
         let header = header_of_form(b"password=a+b%26c:d%25%c3%a4&username=gu%65st&username=other").unwrap();
-        assert_eq!(credentials(&header), Some(("guest".into(), "a b&c:d%\u{e4}".into())));
+        assert_eq!(basic_login(&header), Some(("guest".into(), "a b&c:d%\u{e4}".into())));
         for bad in
             [&b""[..], b"username=guest", b"password=guest", b"{\"username\": \"guest\"}", b"\xff=\xff"]
         {
@@ -203,10 +193,10 @@ mod tests {
     #[test]
     fn a_password_may_hold_colons_and_any_bytes() {
         let header = format!("Basic {}", STANDARD.encode(b"guest:a:b\xff"));
-        assert_eq!(credentials(&header), Some(("guest".into(), b"a:b\xff".to_vec())));
-        assert_eq!(credentials("basic Z3Vlc3Q6"), Some(("guest".into(), Vec::new())));
+        assert_eq!(basic_login(&header), Some(("guest".into(), b"a:b\xff".to_vec())));
+        assert_eq!(basic_login("basic Z3Vlc3Q6"), Some(("guest".into(), Vec::new())));
         for bad in ["", "Basic", "Basic !", "Bearer Z3Vlc3Q6", "Basic Z3Vlc3Q="] {
-            assert_eq!(credentials(bad), None, "{bad}");
+            assert_eq!(basic_login(bad), None, "{bad}");
         }
     }
 }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::auth::Access;
 use super::call::Call;
+use super::elsewhere;
 use super::listing;
 use super::node_facts::{self, Process};
 use super::problem::Problem;
@@ -63,7 +64,10 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 fn nodes(call: &Call) -> Answer {
-    let pages = everywhere::pages_of_others(call.node());
+    if call.is_from_node {
+        return listing::of_values(call, vec![node_object(call)]);
+    }
+    let pages = elsewhere::lists(call);
     let all = members(call.node()).into_iter();
     let all = all.map(|member| {
         if member.name.as_str() == NODE_NAME { node_object(call) } else { other_object(&member, &pages) }
@@ -72,9 +76,9 @@ fn nodes(call: &Call) -> Answer {
 }
 
 /// Another node's description of itself, or this node's knowledge of it.
-fn other_object(member: &Member, pages: &[(String, Value)]) -> Value {
-    let page = pages.iter().find(|(name, _)| *name == member.name);
-    page.map_or_else(|| short_object(member), |(_, page)| page.clone())
+fn other_object(member: &Member, pages: &[Value]) -> Value {
+    let page = pages.iter().find(|page| page["name"] == *member.name);
+    page.map_or_else(|| short_object(member), Clone::clone)
 }
 
 /// This node's knowledge of another node.
@@ -90,7 +94,11 @@ fn short_object(member: &Member) -> Value {
 fn node(call: &Call) -> Answer {
     let other = members(call.node()).into_iter().find(|member| member.name == call.part("node"));
     if let Some(member) = other.filter(|member| member.name.as_str() != NODE_NAME) {
-        return listing::one(call, other_object(&member, &everywhere::pages_of_others(call.node())));
+        if call.is_from_node {
+            return Err(Problem::missing());
+        }
+        let pages = elsewhere::pages(call);
+        return listing::one(call, other_object(&member, &pages));
     }
     check(call)?;
     let mut json = node_object(call);

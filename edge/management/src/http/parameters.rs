@@ -13,7 +13,7 @@ use super::route::{Method, Route, route};
 use super::shapes::lossy;
 use crate::resources::json::{TOO_DEEP, is_too_deep};
 use crate::resources::limits::{limits_of, shown};
-use crate::resources::parameters::{CLUSTER_NAME, IMPORTED, LIMITS, VHOST_LIMITS, show_cluster_name};
+use crate::resources::parameters::{CLUSTER_NAME, IMPORTED, LIMITS, VHOST_LIMITS};
 use crate::resources::policies::{OPERATOR_POLICY, POLICY, policy_parameters};
 use crate::resources::shovels::{self, Author, SHOVEL};
 use crate::resources::values;
@@ -207,7 +207,6 @@ fn set_global(call: &Call) -> Answer {
     let is_new = globals(call)?.is_empty();
     let set = SetGlobalParameter { name: name.into(), value: value.to_string().into() };
     durable(call.broker().apply(Command::SetGlobalParameter(set)))?;
-    show_cluster_name(call.broker());
     Ok(put(is_new))
 }
 
@@ -217,6 +216,5 @@ fn clear_global(call: &Call) -> Answer {
     }
     let clear = ClearGlobalParameter { name: call.part("name").into() };
     durable(call.broker().apply(Command::ClearGlobalParameter(clear)))?;
-    show_cluster_name(call.broker());
     Ok(Reply::NoContent)
 }

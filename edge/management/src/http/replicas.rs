@@ -141,6 +141,6 @@ fn shrink(call: &Call) -> Answer {
 }
 
 fn rebalance(call: &Call) -> Answer {
-    membership::rebalance(call.broker(), &membership::quorum_queues(call.broker()));
+    membership::rebalance(call.broker(), call.node(), &membership::quorum_queues(call.broker()));
     Ok(Reply::NoContent)
 }

@@ -112,6 +112,7 @@ fn label(shown: &str) -> Option<&'static str> {
         "MQTT 3-1" | "Web MQTT 3-1" => "mqtt310",
         "MQTT 3-1-1" | "Web MQTT 3-1-1" => "mqtt311",
         "MQTT 5-0" | "Web MQTT 5-0" => "mqtt50",
+        _ if shown.trim_start_matches("Web ").starts_with("STOMP ") => "stomp",
         _ if shown.starts_with(STREAM) => STREAM,
         _ => return None,
     })

@@ -15,7 +15,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::families::{self, Asked};
 use super::page::{Kind, Page, labels};
 use super::{global, node};
-use crate::http::auth::credentials;
 use crate::http::body::{self, Coding};
 use crate::http::query::form;
 use crate::resources::node::Node;
@@ -237,7 +236,7 @@ impl Prometheus {
             return Ok(());
         }
         let login = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let credentials = login.and_then(credentials);
+        let credentials = login.and_then(protocols::basic_login);
         let broker = self.0.broker.clone();
         // Hashing takes a while.
         let allowed = tokio::task::spawn_blocking(move || {

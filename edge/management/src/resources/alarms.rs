@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use broker::cluster::peers::Vitals;
 use broker::{Broker, Queue, Raised};
 
 /// This node, in texts.
@@ -35,6 +36,13 @@ pub(crate) fn waiting(broker: &Broker) -> Option<String> {
         let names = named.join(", ");
         format!("Up to {messages} messages of node {NODE} wait for the disk alarm ({names}): {LETTERS_WAIT}")
     })
+}
+
+/// The alarms of another node, as its link tells them.
+pub(crate) fn lines_of_node(name: &str, vitals: Vitals) -> Vec<String> {
+    let disk = vitals.is_disk_short.then(|| format!("Free disk space alarm on node {name}"));
+    let memory = vitals.is_memory_short.then(|| format!("Memory alarm on node {name}"));
+    disk.into_iter().chain(memory).collect()
 }
 
 pub(crate) fn lines_of(raised: Raised, storage_failure: Option<String>) -> Vec<String> {

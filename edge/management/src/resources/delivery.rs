@@ -63,6 +63,8 @@ pub(crate) struct DeliveryExplanation {
     pub(crate) consumers: Vec<ConsumerExplanation>,
     /// The things that publishers to this queue wait for; empty when they need not.
     pub(crate) publishers_held_by: Vec<&'static str>,
+    /// Why a queue that several nodes have delivers nothing to anybody for now; `None` when it may deliver.
+    pub(crate) delivery_waits_for: Option<String>,
     /// Nodes that publishers wait for before they get confirms, with what each lacks; of a queue that several nodes have.
     pub(crate) confirms_wait_for: Vec<String>,
     /// Nodes that have the queue and lack messages, with what each lacks. Publishers do not wait for them.
@@ -273,6 +275,7 @@ fn silent(broker: &Broker, queue: &Queue) -> DeliveryExplanation {
         room_held_by: Vec::new(),
         consumers: Vec::new(),
         publishers_held_by: reasons::of_node(broker.alarms().raised(), &storage),
+        delivery_waits_for: queue.delivery_waits_for(),
         confirms_wait_for: queue.confirms_wait_for(),
         members_behind: queue.members_behind(),
         alarms: alarms::lines(broker),

@@ -1,15 +1,17 @@
 //! Changes of the nodes that have quorum queues, as operators ask for them. Refuses to know how they ask, and how members agree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use broker::cluster::Cluster;
 use broker::{Broker, Kind, Queue};
 use metadata::{REPLICAS_MAX, ReplicaChange, Replicas};
 use regex::Regex;
 
 use crate::resources::members;
-use crate::resources::node::{NODE_NAME, Node};
+use crate::resources::node::described::{self, Described};
+use crate::resources::node::{NODE_NAME, Node, asking};
 
 /// How long a change may take.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -222,20 +224,31 @@ pub(crate) fn shrink(queues: Vec<Arc<Queue>>, node: Target) -> Vec<Changed> {
     change_each(queues.into_iter().filter(|queue| has(queue, node)).collect(), node, may_remove)
 }
 
+/// Numbers of the nodes that may get leaders: they are up, and not in maintenance. Only on a thread that may block.
+fn may_lead(broker: &Broker, node: &Node, cluster: &Cluster) -> BTreeSet<u16> {
+    let own = described::of_this_node(broker, node);
+    let nodes = described::of_all(node, &own, &asking::ask_others(node, described::QUESTION));
+    let is_drained = |name: &str| nodes.iter().filter(|it| it.name == name).any(Described::is_in_maintenance);
+    let view = cluster.view();
+    let free = view.members.iter().filter(|it| it.is_up && !is_drained(it.name.as_str()));
+    free.map(|member| member.number).collect()
+}
+
 /// Moves leaders from nodes that lead many of these queues to members that lead few. Gives how many each node that is up leads then, by name.
-pub(crate) fn rebalance<'a>(broker: &Broker, queues: &'a [Arc<Queue>]) -> Vec<(String, usize)> {
+/// Only on a thread that may block.
+pub(crate) fn rebalance<'a>(broker: &Broker, node: &Node, queues: &'a [Arc<Queue>]) -> Vec<(String, usize)> {
     let Some(cluster) = broker.cluster() else {
         return vec![(NODE_NAME.into(), queues.len())];
     };
     let view = cluster.view();
-    let mut counts: BTreeMap<u16, usize> =
-        view.members.iter().filter(|member| member.is_up).map(|member| (member.number, 0)).collect();
+    let free = may_lead(broker, node, cluster);
+    let mut counts: BTreeMap<u16, usize> = free.iter().map(|number| (*number, 0)).collect();
     let known: Vec<_> = queues.iter().filter_map(|queue| Some((&**queue, queue.replicas()?))).collect();
     for queue in queues {
         *counts.entry(queue.home_node()).or_default() += 1;
     }
     let next = |(queue, replicas): &(&'a Queue, Arc<Replicas>)| {
-        let node = next_leader(replicas, &mut counts)?;
+        let node = next_leader(replicas, &free, &mut counts)?;
         Some(Asked { queue, change: ReplicaChange::Lead, node })
     };
     let asked: Vec<_> = known.iter().filter_map(next).collect();
@@ -250,18 +263,15 @@ pub(crate) fn rebalance<'a>(broker: &Broker, queues: &'a [Arc<Queue>]) -> Vec<(S
 
 /// Moves the leaders of quorum queues from this node to members in sync on other nodes. A queue that has none keeps its leader. Gives how
 /// many this node leads then. Only on a thread that may block.
-pub(crate) fn step_down(broker: &Broker) -> usize {
+pub(crate) fn step_down(broker: &Broker, node: &Node) -> usize {
     let Some(cluster) = broker.cluster() else { return 0 };
     let view = cluster.view();
     let queues = broker.vhosts().into_iter().flat_map(|vhost| vhost.queues());
     let led: Vec<_> =
         queues.filter(|it| it.replicas().is_some_and(|replicas| replicas.leader == view.own)).collect();
-    let mut counts: BTreeMap<u16, usize> = view
-        .members
-        .iter()
-        .filter(|member| member.is_up && member.number != view.own)
-        .map(|member| (member.number, 0))
-        .collect();
+    let free = may_lead(broker, node, cluster);
+    let mut counts: BTreeMap<u16, usize> =
+        free.iter().filter(|number| **number != view.own).map(|number| (*number, 0)).collect();
     let mut next = |queue: &Queue| {
         let replicas = queue.replicas()?;
         let up = replicas.in_sync.iter().filter_map(|node| Some((*counts.get(node)?, *node)));
@@ -278,9 +288,10 @@ pub(crate) fn step_down(broker: &Broker) -> usize {
 }
 
 /// The member that is to lead instead, if that evens out how many each leads. Counts it.
-fn next_leader(replicas: &Replicas, counts: &mut BTreeMap<u16, usize>) -> Option<u16> {
+fn next_leader(replicas: &Replicas, free: &BTreeSet<u16>, counts: &mut BTreeMap<u16, usize>) -> Option<u16> {
     let now = *counts.get(&replicas.leader)?;
-    let up = replicas.in_sync.iter().filter_map(|node| Some((*counts.get(node)?, *node)));
+    let up = replicas.in_sync.iter().filter(|node| free.contains(node));
+    let up = up.filter_map(|node| Some((*counts.get(node)?, *node)));
     let (fewest, node) = up.min()?;
     if node == replicas.leader || fewest + 1 >= now {
         return None;
@@ -329,11 +340,18 @@ mod tests {
     fn leaders_move_to_members_that_lead_less_and_no_further() {
         let replicas =
             |leader| Replicas { leader, epoch: 1, version: 1, members: vec![1, 2, 3], in_sync: vec![1, 2] };
+        let all = BTreeSet::from([1, 2, 3]);
         let mut counts = BTreeMap::from([(1, 3), (2, 0), (3, 0)]);
-        assert_eq!(next_leader(&replicas(1), &mut counts), Some(2), "3 is not in sync");
+        assert_eq!(next_leader(&replicas(1), &all, &mut counts), Some(2), "3 is not in sync");
         assert_eq!(counts, BTreeMap::from([(1, 2), (2, 1), (3, 0)]));
-        assert_eq!(next_leader(&replicas(1), &mut counts), None);
+        assert_eq!(next_leader(&replicas(1), &all, &mut counts), None);
         let mut counts = BTreeMap::from([(1, 5), (3, 0)]);
-        assert_eq!(next_leader(&replicas(1), &mut counts), None, "2 is down");
+        assert_eq!(next_leader(&replicas(1), &all, &mut counts), None, "2 is down");
+        let mut counts = BTreeMap::from([(1, 5), (2, 0), (3, 0)]);
+        assert_eq!(
+            next_leader(&replicas(1), &BTreeSet::from([1, 3]), &mut counts),
+            None,
+            "2 is in maintenance"
+        );
     }
 }

@@ -1,7 +1,9 @@
 //! The node as management sees it: its names, listeners, folders, log, and whether it is in maintenance.
 
+pub(crate) mod asking;
 pub(crate) mod certificates;
 pub(crate) mod cluster;
+pub(crate) mod described;
 mod journal;
 mod listeners;
 mod maintenance;
@@ -22,8 +24,9 @@ pub use journal::{Journal, JournalLine};
 pub use listeners::{
     CLUSTER_PROTOCOL, HTTP_PROTOCOL, HTTPS_PROTOCOL, LISTENER_PROTOCOL, MQTT_LISTENER_PROTOCOL,
     MQTT_TLS_LISTENER_PROTOCOL, NodeListener, PROMETHEUS_PROTOCOL, PROMETHEUS_TLS_PROTOCOL,
-    STREAM_LISTENER_PROTOCOL, STREAM_TLS_LISTENER_PROTOCOL, TLS_LISTENER_PROTOCOL,
-    WEB_MQTT_LISTENER_PROTOCOL, WEB_MQTT_TLS_LISTENER_PROTOCOL,
+    STOMP_LISTENER_PROTOCOL, STOMP_TLS_LISTENER_PROTOCOL, STREAM_LISTENER_PROTOCOL,
+    STREAM_TLS_LISTENER_PROTOCOL, TLS_LISTENER_PROTOCOL, WEB_MQTT_LISTENER_PROTOCOL,
+    WEB_MQTT_TLS_LISTENER_PROTOCOL, WEB_STOMP_LISTENER_PROTOCOL, WEB_STOMP_TLS_LISTENER_PROTOCOL,
 };
 pub use maintenance::{Doors, Maintenance};
 pub(crate) use memory::{memory, resident_bytes};

@@ -22,14 +22,10 @@ pub(crate) const IMPORTED: &str = "imported_definition_hash_value";
 /// Global parameters that belong to one cluster: neither exported nor imported.
 pub(crate) const OWN: [&str; 2] = [CLUSTER_ID, IMPORTED];
 
-/// Clients are shown the name that is recorded, or the one that the broker was started with.
-pub(crate) fn show_cluster_name(broker: &Broker) {
-    let recorded = broker.read_metadata(|state| {
-        let (_, value) = state.global_parameters().find(|(known, _)| *known == CLUSTER_NAME)?;
-        // A value that is no text, such as a number, is shown as it was written.
-        Some(serde_json::from_str(value).unwrap_or_else(|_| value.to_owned()))
-    });
-    broker.show_cluster_name(recorded.as_deref().unwrap_or(&broker.options().cluster_name));
+/// From now on clients are shown the name that is recorded, or the one that the broker was started with.
+pub(crate) fn follow_cluster_name(broker: &Broker) {
+    // A value that is no text, such as a number, is shown as it was written.
+    broker.follow_cluster_name(|value| serde_json::from_str(value).unwrap_or_else(|_| value.to_owned()));
 }
 
 /// The text of a global parameter, if it is text.
@@ -40,13 +36,12 @@ pub(crate) fn global_text(broker: &Broker, name: &str) -> Option<String> {
     })
 }
 
-/// Records a global parameter; clients are shown the cluster's name if it is the one that changed.
+/// Records a global parameter.
 ///
 /// # Errors
 /// The metadata log has failed.
 pub(crate) fn record(broker: &Broker, name: &str, value: &Value) -> Result<(), Refused> {
     let set = SetGlobalParameter { name: name.into(), value: value.to_string().into() };
     broker.apply(Command::SetGlobalParameter(set))?.wait()?;
-    show_cluster_name(broker);
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use broker::{Broker, BrokerOptions};
 use platform::{Clock, Monotonic};
 use protocols::amqp091::{Session, Settings};
-use protocols::{OUTPUT_BYTES_LOW, OUTPUT_BYTES_MAX, OutputBytes, Peer};
+use protocols::{OUTPUT_BYTES_LOW, OUTPUT_BYTES_MAX, OutputBytes, Peer, Session as _};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;

@@ -6,6 +6,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use broker::Broker;
+use protocols::Session as _;
 use protocols::amqp091::{Session, Settings};
 use protocols::{Now, OutputBytes, Peer};
 use wire::amqp091::methods::{basic, channel, confirm, connection, queue};

@@ -1,116 +1,47 @@
-//! A connection as management sees it: its facts, and how to ask it to close. Shared with other threads.
+//! Connections of AMQP 0-9-1 as management sees them, and the error with which the broker closes one.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use broker::{
-    ChannelInfo, CloseReason, ConnectionControl, ConnectionInfo, ConnectionMemory, ConnectionTotals,
-};
-use parking_lot::Mutex;
+use broker::{ChannelInfo, CloseReason, ConnectionInfo, ConnectionMemory, TrafficTotals};
 
 use super::deliver::{ChannelOutput, Deliveries};
 use super::errors::{Failure, ReplyCode};
-use crate::moved::Moved;
-use crate::outbox::{Outbox, OutputBytes};
+use crate::control::Shown;
+use crate::held_back::HeldBack;
 
 /// The shared part of a connection.
-pub(crate) struct Control {
-    pub(crate) outbox: Arc<Outbox<Deliveries>>,
-    /// Everything but the counters.
-    pub(crate) info: Mutex<ConnectionInfo>,
-    pub(crate) received: Moved,
-    pub(crate) sent: Moved,
-    /// See [`ConnectionInfo::held_back_ms`].
-    held_back_ms: AtomicU64,
-    close_wanted: AtomicBool,
-    close_reason: Mutex<Option<CloseReason>>,
+pub(crate) type Control = crate::control::Control<Listed>;
+
+/// The fields that only connections of AMQP 0-9-1 have in it.
+#[derive(Default)]
+pub(crate) struct Listed {
+    pub(crate) held_back: HeldBack,
 }
 
-impl Control {
-    pub(crate) fn new(outbox: Arc<Outbox<Deliveries>>, info: ConnectionInfo) -> Control {
-        Control {
-            outbox,
-            info: Mutex::new(info),
-            received: Moved::default(),
-            sent: Moved::default(),
-            held_back_ms: AtomicU64::new(0),
-            close_wanted: AtomicBool::new(false),
-            close_reason: Mutex::new(None),
-        }
+impl Shown for Listed {
+    type Side = Deliveries;
+    type Facts = ConnectionInfo;
+
+    fn complete(control: &Control, info: &mut ConnectionInfo) {
+        info.channels = control.outbox.lock().state().channels().count();
+        info.held_back_ms = control.own.held_back.since_ms();
     }
 
-    /// Why the connection is to close, the first time this is asked after somebody wanted it.
-    pub(crate) fn take_close(&self) -> Option<CloseReason> {
-        if !self.close_wanted.load(Ordering::Acquire) {
-            return None;
-        }
-        self.close_wanted.store(false, Ordering::Release);
-        self.close_reason.lock().take()
-    }
-
-    /// Whether what it has published cannot be taken as fast. Told by the connection's task after each read, and when it may go on, with the time of
-    /// the latest read.
-    pub(crate) fn held_back(&self, is_held: bool, now_ms: u64) {
-        let since_ms = self.held_back_ms.load(Ordering::Relaxed);
-        if is_held != (since_ms == u64::MAX) {
-            self.held_back_ms.store(if is_held { u64::MAX } else { now_ms }, Ordering::Relaxed);
-        }
-    }
-
-    pub(crate) fn set_state(&self, state: &'static str) {
-        self.info.lock().state = state;
-    }
-}
-
-impl ConnectionControl for Control {
-    fn close(&self, reason: CloseReason) {
-        self.close_reason.lock().get_or_insert(reason);
-        self.close_wanted.store(true, Ordering::Release);
-        self.outbox.wake();
-    }
-
-    fn wake(&self) {
-        self.outbox.wake();
-    }
-
-    fn protocol(&self) -> &'static str {
-        self.info.lock().protocol
-    }
-
-    fn info(&self) -> ConnectionInfo {
-        let mut info = self.info.lock().clone();
-        info.send_pending_bytes = self.outbox.pending_bytes() as u64;
-        info.channels = self.outbox.lock().state().channels().count();
-        info.totals = self.totals();
-        info.held_back_ms = self.held_back_ms.load(Ordering::Relaxed);
-        info
-    }
-
-    fn channels(&self) -> Vec<ChannelInfo> {
-        let (connection, user, vhost) = {
-            let info = self.info.lock();
-            (info.name.clone(), info.user.clone(), info.vhost.clone())
-        };
-        let mut output = self.outbox.lock();
+    fn channels(control: &Control) -> Vec<ChannelInfo> {
+        let of = control.channel();
+        let mut output = control.outbox.lock();
         let channels = output.state().channels();
-        channels
-            .map(|(number, channel)| ChannelInfo {
-                connection: connection.clone(),
-                user: user.clone(),
-                vhost: vhost.clone(),
-                ..channel_info(number, channel)
-            })
-            .collect()
+        channels.map(|(number, channel)| channel_info(number, channel, of.clone())).collect()
     }
 
-    fn memory(&self) -> ConnectionMemory {
+    fn memory(control: &Control) -> ConnectionMemory {
         let strings = {
-            let info = self.info.lock();
+            let info = control.info.lock();
             let texts = [&info.name, &info.peer_host, &info.host, &info.user];
             let texts: usize = texts.iter().map(|text| text.capacity()).sum();
             texts + info.vhost.capacity() + info.client_properties.capacity()
         };
-        let mut output = self.outbox.lock();
+        let mut output = control.outbox.lock();
         let outgoing = output.held_bytes();
         let channels = output.state().heap_bytes() + output.state().unfinished_bytes;
         let count = output.state().channels().count();
@@ -121,15 +52,12 @@ impl ConnectionControl for Control {
         }
     }
 
-    fn totals(&self) -> ConnectionTotals {
-        let (received_bytes, received_count) = self.received.now();
-        let (sent_bytes, sent_count) = self.sent.now();
-        let traffic = self.outbox.lock().state().totals();
-        ConnectionTotals { received_bytes, received_count, sent_bytes, sent_count, traffic }
+    fn traffic(control: &Control) -> TrafficTotals {
+        control.outbox.lock().state().totals()
     }
 }
 
-fn channel_info(number: u16, channel: &ChannelOutput) -> ChannelInfo {
+fn channel_info(number: u16, channel: &ChannelOutput, of: ChannelInfo) -> ChannelInfo {
     let facts = &channel.facts;
     let unconfirmed =
         facts.published_latest.load(Ordering::Relaxed).saturating_sub(channel.confirms.settled_count());
@@ -146,7 +74,7 @@ fn channel_info(number: u16, channel: &ChannelOutput) -> ChannelInfo {
         global_prefetch_count: facts.global_prefetch,
         traffic: channel.totals(),
         used_ms: channel.used_ms(),
-        ..ChannelInfo::default()
+        ..of
     }
 }
 
@@ -165,16 +93,6 @@ pub(crate) fn forced(reason: CloseReason) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_first_reason_to_close_counts_and_is_told_once() {
-        let control = Control::new(Arc::new(Outbox::new(Deliveries::new())), ConnectionInfo::default());
-        assert_eq!(control.take_close(), None);
-        control.close(CloseReason::Shutdown);
-        control.close(CloseReason::Operator("x".into()));
-        assert_eq!(control.take_close(), Some(CloseReason::Shutdown));
-        assert_eq!(control.take_close(), None);
-    }
 
     #[test]
     fn forced_closes_have_rabbitmqs_texts() {

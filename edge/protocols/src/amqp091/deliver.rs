@@ -501,15 +501,10 @@ impl ChannelOutput {
     }
 }
 
-/// Whether a message of the run came by another protocol. Messages that follow each other mostly have the same properties, in one place.
+/// Whether a delivery's message came by another protocol.
 #[inline]
-fn has_other_formats(run: &[Delivery<'_>]) -> bool {
-    let mut latest: &[u8] = &[];
-    run.iter().any(|delivery| {
-        let properties = delivery.message.properties;
-        let before = std::mem::replace(&mut latest, properties);
-        !std::ptr::eq(properties, before) && Format::of(properties) != Format::Amqp091
-    })
+fn is_foreign(delivery: &Delivery<'_>) -> bool {
+    delivery.message.format() != Format::Amqp091
 }
 
 /// A delivery with the converted bytes of its message.
@@ -529,14 +524,15 @@ pub(crate) struct DeliverySink {
 
 impl broker::ConsumerSink for DeliverySink {
     fn deliver(&self, token: u32, run: &[Delivery<'_>]) -> usize {
-        if has_other_formats(run) {
-            return self.deliver_converted(token, run);
+        let taken = self.outbox.write(|output| self.deliver_run(output, token, run));
+        if run.get(taken).is_some_and(is_foreign) {
+            return taken + self.deliver_converted(token, &run[taken..]);
         }
-        self.outbox.write(|output| self.deliver_run(output, token, run))
+        taken
     }
 
     fn deliver_large(&self, token: u32, delivery: &Delivery<'_>, body: LargeBody) -> usize {
-        if delivery.message.format() != Format::Amqp091 {
+        if is_foreign(delivery) {
             return self.deliver_converted(token, std::slice::from_ref(delivery));
         }
         self.outbox.write(|output| usize::from(self.deliver_late(output, token, delivery, body)))
@@ -569,7 +565,7 @@ impl DeliverySink {
         self.outbox.write(|output| self.deliver_run(output, token, &deliveries))
     }
 
-    /// Encodes as many deliveries of the run as there is room and prefetch for.
+    /// Encodes as many deliveries of the run as there is room and prefetch for, up to the first one whose message came by another protocol.
     fn deliver_run(&self, output: &mut Output<Deliveries>, token: u32, run: &[Delivery<'_>]) -> usize {
         let (bytes, side, limit) = output.parts();
         let Some(&index) = side.by_token.get(&token) else { return 0 };
@@ -590,8 +586,8 @@ impl DeliverySink {
                 source.pause(&mut side.paused_tokens);
                 break;
             }
-            let message = &delivery.message;
-            encoder.push(
+            let (message, at) = (&delivery.message, bytes.len());
+            let is_new = encoder.push(
                 bytes,
                 first_tag + taken as u64,
                 delivery.redelivered,
@@ -600,6 +596,11 @@ impl DeliverySink {
                 message.properties,
                 message.body,
             );
+            // A message that is encoded like the one before has its format, too.
+            if is_new && is_foreign(delivery) {
+                bytes.truncate(at);
+                break;
+            }
             taken += 1;
             redelivered += u64::from(delivery.redelivered);
         }

@@ -13,8 +13,8 @@ use wire::amqp091::{PROTOCOL_HEADER, Table, TableBuf, Value};
 
 use super::errors::{Failure, Outcome, ReplyCode};
 use super::settings::Settings;
-use crate::Peer;
-use crate::login::{Attempt, LoginRefused, Means, Mechanism};
+use crate::login::{Attempt, LoginRefused, Mechanism};
+use crate::{Peer, Product};
 
 /// The header that a client begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,18 +62,17 @@ pub(crate) fn encode_start(settings: &Settings, peer: &Peer, cluster_name: &str,
     let mut properties = TableBuf::new();
     properties.push_table("capabilities", capabilities.as_table());
     properties.push_str("cluster_name", cluster_name);
-    properties.push_str("copyright", "Copyright (c) 2026 the Warren authors");
-    let information = format!("Warren {}. Licensed under the Apache License 2.0", settings.warren_version);
+    properties.push_str("copyright", Product::COPYRIGHT);
+    let product = &settings.product;
+    let information = format!("Warren {}. Licensed under the Apache License 2.0", product.warren_version);
     properties.push_str("information", information);
-    properties.push_str("platform", &settings.platform);
-    properties.push_str("product", &settings.product);
-    properties.push_str("version", &settings.version);
+    properties.push_str("platform", &product.platform);
+    properties.push_str("product", &product.name);
+    properties.push_str("version", &product.version);
     for (name, text) in &settings.server_properties {
         properties.push_str(name, text);
     }
-    let offered = settings.mechanisms.iter().filter(|mechanism| mechanism.is_offered(peer));
-    let names: Vec<&str> = offered.map(|mechanism| mechanism.name()).collect();
-    let names = names.join(" ");
+    let names = settings.logins.offered(peer).collect::<Vec<_>>().join(" ");
     let start = Start {
         version_major: 0,
         version_minor: 9,
@@ -125,8 +124,7 @@ pub(crate) fn login(
     info: &ConnectionInfo,
 ) -> Result<(Arc<User>, Mechanism), LoginError> {
     let attempt = Attempt { mechanism: start_ok.mechanism.as_bytes(), response: start_ok.response };
-    let means = Means { mechanisms: &settings.mechanisms, anonymous: settings.anonymous.as_ref() };
-    means.login(broker, peer, attempt, info).map_err(|refused| match refused {
+    settings.logins.login(broker, peer, attempt, info).map_err(|refused| match refused {
         LoginRefused::UnknownMechanism => {
             let text = format!("unknown authentication mechanism '{}'", start_ok.mechanism.str_lossy());
             LoginError::Malformed(Failure::new(ReplyCode::CommandInvalid, text).in_method(StartOk::ID))

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use broker::{
-    Call, Commit, ConsumerId, DeletedQueue, GotMessage, Queue, QueueCounts, Refused, SettleHow, SettleRun,
+    Call, Commit, ConsumerId, Consuming, DeletedQueue, GotMessage, Queue, QueueCounts, Refused, SettleHow,
+    SettleRun,
 };
 use wire::amqp091::methods::{basic, queue, tx};
 use wire::amqp091::{Method, ShortStr};
@@ -69,7 +70,7 @@ pub(crate) enum Awaited {
         answer: Answer,
     },
     Consumed {
-        call: Call<Result<(), Refused>>,
+        call: Consuming,
         queue: Arc<Queue>,
         token: u32,
         source: u32,
@@ -330,7 +331,7 @@ pub(crate) fn give_back(queue: &Arc<Queue>, got: &GotMessage, ack_required: bool
     }
 }
 
-fn poll<T: Unpin>(call: &mut Call<T>, cx: &mut Context<'_>) -> Poll<T> {
+fn poll<T>(call: &mut (impl Future<Output = T> + Unpin), cx: &mut Context<'_>) -> Poll<T> {
     Pin::new(call).poll(cx)
 }
 

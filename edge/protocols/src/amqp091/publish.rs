@@ -12,6 +12,7 @@ use super::channel::{ChannelState, Mode};
 use super::content::{Content, PUBLISH};
 use super::errors::{Failure, Outcome, ReplyCode};
 use super::running::Running;
+use crate::connection::Opened as _;
 
 /// Properties longer than this are checked anew for every message.
 const PROPERTIES_REMEMBERED_MAX: usize = 256;

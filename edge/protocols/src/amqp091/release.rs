@@ -3,14 +3,16 @@
 //! Refuses to know why. The messages that a channel holds are given back before the answer is written, as in RabbitMQ: a client that reads
 //! close-ok may rely on the messages being in their queues again.
 
-use broker::{Call, ConsumerId, SettleHow};
+use broker::{Call, ConsumerId, Principal, SettleHow};
 use wire::amqp091::methods::channel;
 
 use super::channel::{ChannelState, Mode};
 use super::deliver::ChannelFacts;
 use super::errors::{Failure, NO_METHOD, Outcome};
+use super::frames::Room;
 use super::pending::{Awaited, Pending, give_back};
 use super::running::Running;
+use crate::connection::Opened;
 
 impl Running {
     /// Closes a channel with an error; frames on it are discarded until close-ok (B41).
@@ -111,8 +113,33 @@ impl Running {
         calls
     }
 
-    /// The connection ends: every channel is released. Requests on the way are abandoned.
-    pub(crate) fn release_all(&mut self) {
+    /// Notes something for listings.
+    pub(crate) fn note<R>(&mut self, number: u16, note: impl FnOnce(&mut ChannelFacts) -> R) {
+        if let Some(channel) = self.sink.outbox.lock().state().channel(number) {
+            note(&mut channel.facts);
+        }
+    }
+
+    pub(crate) fn count_consumers(&mut self, number: u16) {
+        if let Some(channel) = self.channels.get(number) {
+            let count = channel.consumers.len();
+            channel.permit.consumers = u32::try_from(count).unwrap_or(u32::MAX);
+            self.note(number, |facts| facts.consumer_count = count);
+        }
+    }
+}
+
+impl Opened for Running {
+    fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    #[inline]
+    fn is_stalled(&self) -> bool {
+        self.is_held_back() || matches!(self.room, Room::Awaited(_))
+    }
+
+    fn release(&mut self) {
         self.settle_gathered();
         for pending in std::mem::take(&mut self.pending) {
             if let Awaited::Got { mut call, queue, ack_required } = pending.what
@@ -129,20 +156,6 @@ impl Running {
         }
         self.submit();
         self.broker.close_connection(&self.principal);
-    }
-
-    /// Notes something for listings.
-    pub(crate) fn note<R>(&mut self, number: u16, note: impl FnOnce(&mut ChannelFacts) -> R) {
-        if let Some(channel) = self.sink.outbox.lock().state().channel(number) {
-            note(&mut channel.facts);
-        }
-    }
-
-    pub(crate) fn count_consumers(&mut self, number: u16) {
-        if let Some(channel) = self.channels.get(number) {
-            let count = channel.consumers.len();
-            channel.permit.consumers = u32::try_from(count).unwrap_or(u32::MAX);
-            self.note(number, |facts| facts.consumer_count = count);
-        }
+        self.sink.large.give_back(&mut self.sink.outbox.lock().state().large);
     }
 }

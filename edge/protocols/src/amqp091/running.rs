@@ -19,6 +19,7 @@ use super::pending::{Awaited, Pending};
 use super::settings::Settings;
 use super::settle::Settlement;
 use crate::budget::Share;
+use crate::connection::Opened as _;
 use crate::outbox::Output;
 use crate::overdue::Overdue;
 use crate::refusals::channel_text;
@@ -76,12 +77,6 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Whether parsing must stop.
-    #[inline]
-    pub(crate) fn is_stalled(&self) -> bool {
-        self.is_held_back() || matches!(self.room, Room::Awaited(_))
-    }
-
     /// Whether parsing must stop for other reasons than that bodies want room.
     #[inline]
     pub(crate) fn is_held_back(&self) -> bool {

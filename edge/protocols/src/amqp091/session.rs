@@ -4,35 +4,32 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
-use std::task::{Context, Poll};
+use std::task::Context;
 
-use broker::{Broker, ConnectionInfo, Ending, Raised, Stage, User};
-use platform::profile::{self, NameId, SessionScope};
+use broker::{CloseReason, Ending, Raised, User};
+use platform::profile::{self, NameId};
 use wire::amqp091::methods::connection;
 use wire::amqp091::{FRAME_METHOD, FRAME_OVERHEAD, Frame, FrameError, Method, Parsed, parse_frame};
 
-use super::control::{Control, forced};
+use super::control::{Control, Listed, forced};
 use super::deliver::{Deliveries, DeliverySink};
 use super::errors::{Failure, Outcome};
 use super::frames::{Taken, check_kind};
 use super::handshake::{Client, Greeting, Limits, encode_start, greet};
 use super::running::Running;
 use super::settings::Settings;
+use crate::connection::{Configured, Connection, DoorOf, Never, Phase as _, Protocol, Step};
 use crate::large::LargeRoom;
 use crate::login::Mechanism;
-use crate::outbox::{Outbox, OutputBytes};
-use crate::{Now, OUTPUT_BYTES_LOW, Peer, Progress, State};
+use crate::outbox::{OUTPUT_BYTES_LOW, Outbox};
+use crate::{Now, Peer};
 
 mod clock;
-mod driven;
 mod logged;
 mod opening;
 mod secret;
 
 use logged::not_amqp;
-
-/// The name of the protocol in profiles.
-static PROTOCOL: LazyLock<NameId> = LazyLock::new(|| profile::intern("AMQP 0-9-1"));
 
 /// Bytes of a protocol header.
 const HEADER_BYTES: usize = 8;
@@ -44,6 +41,7 @@ const TASK_BYTES: usize = 3400;
 /// Bytes of memory of an open connection without channels, texts and buffers.
 pub(crate) const FIXED_BYTES: usize = TASK_BYTES
     + size_of::<Session>()
+    + size_of::<Peer>()
     + size_of::<Running>()
     + size_of::<Outbox<Deliveries>>()
     + size_of::<DeliverySink>()
@@ -57,7 +55,7 @@ const PAYLOAD_TOLERANCE_BYTES: usize = 8;
 
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(crate) enum Phase {
     Header,
     Starting,
     Tuning,
@@ -71,9 +69,12 @@ enum Phase {
     Closed,
 }
 
-impl Phase {
-    /// RabbitMQ's name, as in its texts.
-    const fn name(self) -> &'static str {
+impl crate::connection::Phase for Phase {
+    const FIRST: Phase = Phase::Header;
+    const DRAINING: Phase = Phase::Draining;
+    const CLOSED: Phase = Phase::Closed;
+
+    fn name(self) -> &'static str {
         match self {
             Phase::Header | Phase::Starting => "starting",
             Phase::Tuning => "tuning",
@@ -83,34 +84,31 @@ impl Phase {
             Phase::Closed => "closed",
         }
     }
+
+    fn drops_input(self) -> bool {
+        matches!(self, Phase::Lingering | Phase::Draining | Phase::Closed)
+    }
 }
 
-pub use driven::Door;
-
 /// One AMQP 0-9-1 connection, server side.
-pub struct Session {
-    broker: Broker,
-    settings: Arc<Settings>,
-    peer: Peer,
+pub type Session = Connection<Amqp091>;
+
+/// Where clients of AMQP 0-9-1 come in.
+pub type Door = DoorOf<Amqp091>;
+
+/// The part of a connection that AMQP 0-9-1 has alone.
+pub struct Amqp091 {
     /// As whom a part of this program acts: whatever it says when it logs in.
     internal: Option<Arc<User>>,
-    outbox: Arc<Outbox<Deliveries>>,
     sink: Arc<DeliverySink>,
-    control: Arc<Control>,
-    phase: Phase,
-    running: Option<Box<Running>>,
     client: Client,
     login: Option<(Arc<User>, Mechanism)>,
     limits: Limits,
     payload_bytes_max: usize,
     alarm: Raised,
-    now: Now,
+    /// An alarm held the connection when the latest read began.
+    was_held: bool,
     started: Now,
-    received: Now,
-    sent: Now,
-    ticked: Now,
-    /// A request waits for the end of a long change of metadata, see [`broker::LongChanges`].
-    awaits_metadata: bool,
     /// How long the client may take for the rest once the connection is closing, milliseconds.
     close_timeout_ms: u64,
     /// When that is over; set by the first tick after the close.
@@ -129,51 +127,44 @@ fn needs_metadata(frame: &Frame<'_>) -> bool {
         && frame.payload.first_chunk().is_some_and(|[high, low]| *high == 0 && CLASSES.contains(low))
 }
 
-impl Session {
-    /// A connection that was just accepted at `now`. Nothing is written before the client's protocol header.
-    #[must_use]
-    pub fn new(broker: Broker, settings: Arc<Settings>, peer: Peer, now: Now) -> Session {
-        let outbox = Arc::new(Outbox::new(Deliveries::new()));
+impl Configured for Amqp091 {
+    type Settings = Settings;
+}
+
+impl Protocol for Amqp091 {
+    type Shown = Listed;
+    type Phase = Phase;
+    type Running = Running;
+    type Done = Never;
+
+    const IDLE_BUFFER_BYTES_KEPT: usize = 4096;
+
+    fn label() -> NameId {
+        static LABEL: LazyLock<NameId> = LazyLock::new(|| profile::intern("AMQP 0-9-1"));
+        *LABEL
+    }
+
+    fn listed_as(_: &Peer) -> &'static str {
+        "AMQP 0-9-1"
+    }
+
+    fn side() -> Deliveries {
+        Deliveries::new()
+    }
+
+    fn begin(settings: &Settings, outbox: &Arc<Outbox<Deliveries>>, now: Now) -> Amqp091 {
         let large = LargeRoom::new(settings.large_deliveries.clone());
-        let sink =
-            Arc::new(DeliverySink { outbox: outbox.clone(), has_cancelled: AtomicBool::new(false), large });
-        let info = ConnectionInfo {
-            name: peer.connection_name(),
-            peer_host: peer.remote.ip().to_string(),
-            peer_port: peer.remote.port(),
-            host: peer.local.ip().to_string(),
-            port: peer.local.port(),
-            protocol: "AMQP 0-9-1",
-            state: Phase::Header.name(),
-            connected_at_ms: now.unix_ms,
-            tls: peer.tls.clone(),
-            ..ConnectionInfo::default()
-        };
-        let control = Arc::new(Control::new(outbox.clone(), info));
-        let limits = Limits { channel_max: 0, frame_size_max: 0, heartbeat_s: 0 };
-        let payload_bytes_max = settings.initial_frame_size_max as usize;
-        let (phase, client) = (Phase::Header, Client::default());
-        Session {
-            broker,
-            settings,
-            peer,
+        let (outbox, has_cancelled) = (outbox.clone(), AtomicBool::new(false));
+        Amqp091 {
             internal: None,
-            outbox,
-            sink,
-            control,
-            phase,
-            running: None,
-            client,
+            sink: Arc::new(DeliverySink { outbox, has_cancelled, large }),
+            client: Client::default(),
             login: None,
-            limits,
-            payload_bytes_max,
+            limits: Limits { channel_max: 0, frame_size_max: 0, heartbeat_s: 0 },
+            payload_bytes_max: settings.initial_frame_size_max as usize,
             alarm: Raised::default(),
-            now,
+            was_held: false,
             started: now,
-            received: now,
-            sent: now,
-            ticked: now,
-            awaits_metadata: false,
             close_timeout_ms: REFUSED_TIMEOUT_MS,
             close_deadline_ms: None,
             is_logged: false,
@@ -181,107 +172,144 @@ impl Session {
         }
     }
 
-    /// A connection of a part of this program, which has no socket: it acts as this user, and what it says when it logs in does
-    /// not matter. RabbitMQ's word for such connections is direct.
-    #[must_use]
-    pub fn acting_as(mut self, user: Arc<User>) -> Session {
-        self.control.info.lock().protocol = "Direct 0-9-1";
-        self.internal = Some(user);
-        self
+    fn accepted(session: &mut Session) {
+        session.log_accepted();
     }
 
-    /// Takes what has arrived, as far as it is whole. Consumes nothing while stalled; call [`Session::poll_stalled`]
-    /// after every call, and look at the outbox.
-    pub fn receive(&mut self, input: &[u8], now: Now) -> Progress {
-        self.now = now;
-        self.received = now;
-        self.heed_close();
-        self.heed_alarms();
-        let held = self.is_held();
-        let now_ds = self.now_ds();
-        if let Some(running) = &mut self.running {
+    fn begin_batch(session: &mut Session) {
+        session.own.was_held = session.is_held();
+        let now_ds = session.now_ds();
+        if let Some(running) = &mut session.running {
             running.overdue.set_now(now_ds);
-            running.channels.read_at(now.monotonic_ms);
+            running.channels.read_at(session.now.monotonic_ms);
         }
-        let began = self.broker.stages().begin();
-        let mut consumed = 0;
-        let mut needed = 0;
-        while !self.is_stalled() {
-            let rest = &input[consumed..];
-            match self.step(rest) {
-                Step::Took(count) => consumed += count,
-                Step::Needs(count) => {
-                    needed = count;
-                    break;
-                }
-                Step::Waits => break,
-            }
-        }
-        if consumed > 0 {
-            self.broker.stages().end(Stage::Parse, began);
-        }
-        if let Some(running) = &mut self.running {
-            running.end_batch(now.unix_ms);
-            self.control.held_back(running.is_pressed(), now.unix_ms);
-        }
-        if self.is_held() != held {
-            self.show_alarm();
-        }
-        if consumed > 0 {
-            self.control.received.add(consumed);
-        }
-        Progress { consumed, needed }
     }
 
-    fn step(&mut self, input: &[u8]) -> Step {
-        match self.phase {
-            Phase::Header => return self.header(input),
-            Phase::Lingering | Phase::Draining | Phase::Closed if input.is_empty() => return Step::Needs(1),
-            Phase::Lingering | Phase::Draining | Phase::Closed => return Step::Took(input.len()),
-            _ => {}
+    fn step(session: &mut Session, input: &[u8]) -> Step {
+        if session.phase == Phase::Header {
+            return session.header(input);
         }
-        match parse_frame(input, self.payload_bytes_max) {
-            Ok(Parsed::Complete { frame, consumed }) => match self.frame(&frame, input, consumed) {
+        match parse_frame(input, session.own.payload_bytes_max) {
+            Ok(Parsed::Complete { frame, consumed }) => match session.frame(&frame, input, consumed) {
                 Ok(Taken::Frame) => Step::Took(consumed),
                 Ok(Taken::FrameAnd(more)) => Step::Took(consumed + more),
                 Ok(Taken::Wait) => Step::Waits,
                 Err(failure) => {
-                    self.fail(&failure);
+                    session.fail(&failure);
                     Step::Took(consumed)
                 }
             },
             Ok(Parsed::Incomplete { needed }) => Step::Needs(needed),
             Err(error) => {
-                let limit = self.payload_bytes_max.saturating_sub(self.tolerance_bytes());
+                let limit = session.own.payload_bytes_max.saturating_sub(session.tolerance_bytes());
                 // Frames behind a damaged frame cannot be understood: no close-ok is awaited.
                 let payload = match error {
                     FrameError::BadEnd { size, .. } => &input[7..7 + size],
                     FrameError::TooLarge { .. } => &[],
                 };
                 let failure = Failure::bad_frame(error, input[0], payload, limit);
-                self.fail(&failure);
-                self.linger(REFUSED_TIMEOUT_MS);
+                session.fail(&failure);
+                session.linger(REFUSED_TIMEOUT_MS);
                 Step::Took(input.len())
             }
         }
     }
 
+    fn end_batch(session: &mut Session) {
+        if let Some(running) = &mut session.running {
+            running.end_batch(session.now.unix_ms);
+            session.control.own.held_back.set(running.is_pressed(), session.now.unix_ms);
+        }
+        if session.is_held() != session.own.was_held {
+            session.show_alarm();
+        }
+    }
+
+    fn close(session: &mut Session, reason: CloseReason) {
+        session.log_forced(&reason);
+        session.fail(&forced(reason));
+    }
+
+    /// Looks at the broker's alarms (B27): a connection that publishes while one is on is told once and not read from until
+    /// all are off. The broker wakes the task when they change.
+    fn heed_news(session: &mut Session) {
+        let raised = session.broker.alarms().raised();
+        let Some(running) = &mut session.running else { return };
+        if raised == session.own.alarm {
+            return;
+        }
+        session.own.alarm = raised;
+        running.alarm(raised);
+        session.show_alarm();
+    }
+
+    fn poll(session: &mut Session, cx: &mut Context<'_>) {
+        let Some(running) = &mut session.running else { return };
+        let polled = running.poll(cx);
+        session.control.own.held_back.set(running.is_pressed(), session.now.unix_ms);
+        if let Err(failure) = polled {
+            session.fail(&failure);
+        }
+    }
+
+    fn tick(session: &mut Session) {
+        session.tick_at(session.now);
+    }
+
+    fn next_tick_ms(session: &Session) -> u64 {
+        session.due_ms()
+    }
+
+    /// Consumers that were refused go on, and so does parsing.
+    fn output_drained(session: &mut Session) {
+        if session.own.sink.large.is_held() {
+            let mut output = session.outbox.lock();
+            // Another one may have come since the look.
+            if output.pending_bytes() < OUTPUT_BYTES_LOW {
+                session.own.sink.large.give_back(&mut output.state().large);
+            }
+        }
+        if let Some(running) = &mut session.running {
+            running.output_full = false;
+            running.resume_paused();
+        }
+    }
+
+    fn written(session: &Session, count: usize, now: Now) {
+        session.outbox.written_then(count, |deliveries| deliveries.written(now.unix_ms));
+    }
+
+    fn ended(session: &mut Session) {
+        session.log_end(if session.own.said_goodbye { Ending::InOrder } else { Ending::Unexpected });
+    }
+}
+
+impl Session {
+    /// A connection of a part of this program, which has no socket: it acts as this user, and what it says when it logs in does
+    /// not matter. RabbitMQ's word for such connections is direct.
+    #[must_use]
+    pub fn acting_as(mut self, user: Arc<User>) -> Session {
+        self.control.info.lock().protocol = "Direct 0-9-1";
+        self.own.internal = Some(user);
+        self
+    }
+
     /// From now on whatever the client sends is dropped, until it ends the stream or this time is over.
     fn linger(&mut self, timeout_ms: u64) {
-        self.close_timeout_ms = timeout_ms;
+        self.own.close_timeout_ms = timeout_ms;
         self.enter(Phase::Lingering);
     }
 
     /// How long a client may take to end an open connection: its own heartbeat interval, if that is shorter than ours (B35).
     fn patience_ms(&self) -> u64 {
-        match u64::from(self.limits.heartbeat_s) * 1000 {
+        match u64::from(self.own.limits.heartbeat_s) * 1000 {
             0 => self.settings.close_timeout_ms,
             heartbeat_ms => heartbeat_ms.min(self.settings.close_timeout_ms),
         }
     }
 
     fn tolerance_bytes(&self) -> usize {
-        if self.login.is_some() { PAYLOAD_TOLERANCE_BYTES } else { 0 }
+        if self.own.login.is_some() { PAYLOAD_TOLERANCE_BYTES } else { 0 }
     }
 
     fn header(&mut self, input: &[u8]) -> Step {
@@ -359,7 +387,7 @@ impl Session {
             (Phase::Running, Method::ConnectionUpdateSecret(_)) => self.update_secret(),
             (Phase::Running | Phase::Opening | Phase::Tuning, Method::ConnectionClose(_)) => {
                 self.release();
-                self.said_goodbye = true;
+                self.own.said_goodbye = true;
                 self.write(connection::CloseOk {});
                 self.linger(self.patience_ms());
                 Ok(())
@@ -376,8 +404,8 @@ impl Session {
     fn fail(&mut self, failure: &Failure) {
         match self.phase {
             Phase::Closing | Phase::Lingering | Phase::Draining | Phase::Closed => return,
-            Phase::Opening | Phase::Running => self.close_timeout_ms = self.patience_ms(),
-            Phase::Header | Phase::Starting | Phase::Tuning => self.close_timeout_ms = REFUSED_TIMEOUT_MS,
+            Phase::Opening | Phase::Running => self.own.close_timeout_ms = self.patience_ms(),
+            Phase::Header | Phase::Starting | Phase::Tuning => self.own.close_timeout_ms = REFUSED_TIMEOUT_MS,
         }
         self.log_failure(failure);
         self.release();
@@ -385,122 +413,9 @@ impl Session {
         self.enter(Phase::Closing);
     }
 
-    fn enter(&mut self, phase: Phase) {
-        self.phase = phase;
-        self.control.set_state(phase.name());
-    }
-
-    fn heed_close(&mut self) {
-        if let Some(reason) = self.control.take_close() {
-            self.log_forced(&reason);
-            self.fail(&forced(reason));
-        }
-    }
-
-    /// Drives what the session waits for, and hears what other threads want of it. Ready when [`Session::receive`] may
-    /// be called. Registers the task with the outbox, so it is woken by output, answers and close requests alike.
-    pub fn poll_stalled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.outbox.register(cx.waker());
-        self.heed_close();
-        self.heed_alarms();
-        self.awaits_metadata = self.awaits_metadata && self.broker.long_changes().poll_over(cx).is_pending();
-        let goes_on = if self.awaits_metadata { Poll::Pending } else { Poll::Ready(()) };
-        let Some(running) = &mut self.running else { return goes_on };
-        let polled = running.poll(cx);
-        self.control.held_back(running.is_pressed(), self.now.unix_ms);
-        match polled {
-            Ok(poll) if goes_on.is_ready() => poll,
-            Ok(_) => Poll::Pending,
-            Err(failure) => {
-                self.fail(&failure);
-                Poll::Ready(())
-            }
-        }
-    }
-
-    /// Whether [`Session::receive`] would consume nothing.
-    #[must_use]
-    pub fn is_stalled(&self) -> bool {
-        self.awaits_metadata || self.running.as_ref().is_some_and(|running| running.is_stalled())
-    }
-
     /// Whether an alarm holds the connection.
     fn is_held(&self) -> bool {
         self.running.as_ref().is_some_and(|running| running.alarm.holds)
-    }
-
-    /// The outbox has been written out, or nearly: consumers that were refused go on, and so does parsing. Cheap when
-    /// nothing was refused; does nothing above [`OUTPUT_BYTES_LOW`].
-    pub fn output_drained(&mut self) {
-        if self.outbox.pending_bytes() >= OUTPUT_BYTES_LOW {
-            return;
-        }
-        if self.sink.large.is_held() {
-            let mut output = self.outbox.lock();
-            // Another one may have come since the look.
-            if output.pending_bytes() < OUTPUT_BYTES_LOW {
-                self.sink.large.give_back(&mut output.state().large);
-            }
-        }
-        if let Some(running) = &mut self.running {
-            running.output_full = false;
-            running.resume_paused();
-        }
-    }
-
-    /// The socket took `count` bytes of the output.
-    pub fn bytes_sent(&mut self, count: usize, now: Now) {
-        if count == 0 {
-            return;
-        }
-        self.sent = now;
-        self.outbox.written_then(count, |deliveries| deliveries.written(now.unix_ms));
-        self.control.sent.add(count);
-    }
-
-    /// The thread that drives the session works for it, in profiles, as long as the scope lives.
-    pub fn enter_profile(&self) -> SessionScope {
-        match &self.running {
-            Some(running) => {
-                let principal = &running.principal;
-                profile::enter_session(*PROTOCOL, principal.vhost.label(), principal.connection.count)
-            }
-            None => profile::enter_session(*PROTOCOL, NameId::default(), 0),
-        }
-    }
-
-    /// A write to the socket took this long, nanoseconds.
-    pub fn write_took(&self, ns: u64) {
-        self.broker.stages().record(Stage::Write, ns);
-    }
-
-    /// The output side, for the socket's writer.
-    #[must_use]
-    pub fn outbox(&self) -> Arc<dyn OutputBytes> {
-        self.outbox.clone()
-    }
-
-    /// The state of the socket that the session wants.
-    #[must_use]
-    pub fn state(&self) -> State {
-        match self.phase {
-            Phase::Draining => State::Draining,
-            Phase::Closed => State::Closed,
-            _ => State::Running,
-        }
-    }
-
-    /// Looks at the broker's alarms (B27): a connection that publishes while one is on is told once and not read from until
-    /// all are off. The broker wakes the task when they change.
-    fn heed_alarms(&mut self) {
-        let raised = self.broker.alarms().raised();
-        let Some(running) = &mut self.running else { return };
-        if raised == self.alarm {
-            return;
-        }
-        self.alarm = raised;
-        running.alarm(raised);
-        self.show_alarm();
     }
 
     /// RabbitMQ's states of a connection during an alarm: `blocking` until it publishes, then `blocked`.
@@ -512,34 +427,6 @@ impl Session {
             false => self.phase.name(),
         });
     }
-
-    /// The socket is gone: consumers are cancelled, unacked deliveries requeued, exclusive queues deleted. May be called
-    /// again; dropping does it too.
-    pub fn released(&mut self) {
-        self.log_end(if self.said_goodbye { Ending::InOrder } else { Ending::Unexpected });
-        self.release();
-        self.enter(Phase::Closed);
-    }
-
-    fn release(&mut self) {
-        if let Some(mut running) = self.running.take() {
-            running.release_all();
-            self.sink.large.give_back(&mut self.outbox.lock().state().large);
-        }
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.release();
-    }
-}
-
-/// One step of the frame loop.
-enum Step {
-    Took(usize),
-    Needs(usize),
-    Waits,
 }
 
 /// Largest frame payload accepted when `frame_size_max` was negotiated; 0 is no limit, and then RabbitMQ's largest

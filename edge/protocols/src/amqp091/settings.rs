@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::Budget;
-use crate::login::{Anonymous, Mechanism};
+use crate::{Budget, Logins, Product};
 
 /// The meaning of `basic.qos` with global=true (B121).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,27 +44,18 @@ pub struct Settings {
     /// wait in their queues, but for one at a time; a client that does not read that one while others wait is closed with 506.
     /// RabbitMQ has no such bound. Default 1 GiB.
     pub large_deliveries: Arc<Budget>,
-    /// Mechanisms offered, in the order offered. Default as RabbitMQ 4.3: ANONYMOUS, AMQPLAIN, PLAIN.
-    pub mechanisms: Vec<Mechanism>,
-    /// The anonymous user; `None` refuses them even if the mechanism is offered. Default guest.
-    pub anonymous: Option<Anonymous>,
+    /// How clients may log in.
+    pub logins: Logins,
     /// The effect of `basic.qos` global=true. Default: honoured.
     pub global_qos: GlobalQos,
-    /// `product` of the server properties; clients compare it to `RabbitMQ` (B9).
-    pub product: String,
-    /// `version` of the server properties: which RabbitMQ clients should take this for (B9). Default 4.3.6.
-    pub version: String,
-    /// `warren_version` of the server properties.
-    pub warren_version: String,
-    /// `platform` of the server properties.
-    pub platform: String,
+    /// The server in the words of its properties.
+    pub product: Product,
     /// Further server properties: name and text (B7).
     pub server_properties: Vec<(String, String)>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        let guest = Anonymous { user: "guest".into(), password: "guest".into() };
         Settings {
             heartbeat_s: 60,
             frame_size_max: 131_072,
@@ -78,13 +68,9 @@ impl Default for Settings {
             consumers_per_channel_max: None,
             unfinished: Budget::new(1 << 30),
             large_deliveries: Budget::new(1 << 30),
-            mechanisms: vec![Mechanism::Anonymous, Mechanism::AmqPlain, Mechanism::Plain],
-            anonymous: Some(guest),
+            logins: Logins::default(),
             global_qos: GlobalQos::default(),
-            product: "RabbitMQ".into(),
-            version: "4.3.6".into(),
-            warren_version: env!("CARGO_PKG_VERSION").into(),
-            platform: "Rust".into(),
+            product: Product::default(),
             server_properties: Vec::new(),
         }
     }

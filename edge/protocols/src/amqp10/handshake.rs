@@ -13,7 +13,7 @@ use wire::amqp10::{
 use super::errors::{Failure, Outcome, Trouble};
 use super::settings::Settings;
 use crate::Peer;
-use crate::login::{Attempt, LoginRefused, Means, Mechanism};
+use crate::login::{Attempt, LoginRefused, Mechanism};
 
 /// Extensions that RabbitMQ has, and Warren.
 const CAPABILITIES: &[&str] = &["LINK_PAIR_V1_0", "ANONYMOUS-RELAY"];
@@ -23,8 +23,7 @@ const IDLE_MS_MIN: u32 = 1000;
 
 /// Appends the mechanisms offered, after the header that was answered.
 pub(crate) fn encode_mechanisms(settings: &Settings, peer: &Peer, out: &mut Vec<u8>) {
-    let offered = settings.mechanisms.iter().filter(|mechanism| mechanism.is_offered(peer));
-    let names: Vec<&str> = offered.map(|mechanism| mechanism.name()).collect();
+    let names: Vec<&str> = settings.logins.offered(peer).collect();
     SaslMechanisms { sasl_server_mechanisms: Symbols::of(&names) }.encode_frame(0, out);
 }
 
@@ -56,8 +55,7 @@ pub(crate) fn login(
     };
     let attempt =
         Attempt { mechanism: init.mechanism.0, response: init.initial_response.unwrap_or_default() };
-    let means = Means { mechanisms: &settings.mechanisms, anonymous: settings.anonymous.as_ref() };
-    match means.login(broker, peer, attempt, info) {
+    match settings.logins.login(broker, peer, attempt, info) {
         Ok((user, mechanism)) => Ok(Login::In(user, mechanism)),
         Err(LoginRefused::Refused(_)) => Ok(Login::Refused),
         Err(LoginRefused::UnknownMechanism) => {
@@ -119,17 +117,8 @@ pub(crate) fn encode_open(settings: &Settings, limits: &Limits, broker: &Broker,
     let cluster_name = broker.cluster_name();
     let mut properties = Vec::new();
     Writer::new(&mut properties).map(|writer| {
-        let texts = [
-            ("cluster_name", &*cluster_name),
-            ("node", &broker.options().node_name),
-            ("copyright", "Copyright (c) 2026 the Warren authors"),
-            ("information", "Licensed under the Apache License 2.0"),
-            ("platform", &settings.platform),
-            ("product", &settings.product),
-            ("version", &settings.version),
-            ("warren_version", &settings.warren_version),
-        ];
-        for (name, text) in texts {
+        let names = [("cluster_name", &*cluster_name), ("node", &broker.options().node_name)];
+        for (name, text) in names.into_iter().chain(settings.product.properties()) {
             writer.symbol(name.as_bytes());
             writer.string(text.as_bytes());
         }

@@ -2,13 +2,14 @@
 //!
 //! Refuses to know why. A link that ends gives back what is not settled before the client is told, as in RabbitMQ.
 
-use broker::{Call, SettleHow};
+use broker::{Call, Principal, SettleHow};
 use wire::amqp10::{Detach, End, conditions};
 
 use super::errors::{Failure, Trouble};
 use super::link::{Link, Receiver, SessionState};
 use super::publish::deleted;
 use super::running::{Awaited, Running};
+use crate::connection::Opened;
 
 impl Running {
     /// A detach frame.
@@ -181,9 +182,18 @@ impl Running {
         gone.retain(|outlet| side.outlet(*outlet).is_some_and(|outlet| !outlet.announced));
         side.gone.append(&mut gone);
     }
+}
 
-    /// The connection ends: everything is given back.
-    pub(crate) fn release_all(&mut self) {
+impl Opened for Running {
+    fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    fn is_stalled(&self) -> bool {
+        self.awaited.is_some() || self.awaits_room || self.output_full || self.is_pressed()
+    }
+
+    fn release(&mut self) {
         self.awaited = None;
         for channel in self.channels() {
             drop(self.release_session(channel));

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
-use broker::{Broker, Call, Commit, ConsumerId, Principal, Publisher, Queue, QueueCounts, Refused};
+use broker::{
+    Broker, Call, Commit, ConsumerId, Consuming, Principal, Publisher, Queue, QueueCounts, Refused,
+};
 use wire::amqp10::{Begin, Frame, Map, Performative, Symbols, conditions, decode_transfer};
 
 use super::allowance::{Allowance, WINDOW_FIRST};
@@ -29,7 +31,7 @@ const PRESSED_BYTES_MAX: usize = 8 << 20;
 /// The event that the connection waits for.
 pub(crate) enum Awaited {
     /// A queue takes a consumer, or refuses it.
-    Consumed { call: Call<Result<(), Refused>>, queue: Arc<Queue>, receiver: Attached },
+    Consumed { call: Consuming, queue: Arc<Queue>, receiver: Attached },
     /// The queue of a node is declared; then the attach goes on.
     Declared { call: Call<Result<QueueCounts, Refused>>, paused: PausedAttach },
     /// The queue of a node is bound; then the attach goes on.
@@ -114,11 +116,6 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Whether parsing must stop.
-    pub(crate) fn is_stalled(&self) -> bool {
-        self.awaited.is_some() || self.awaits_room || self.output_full || self.is_pressed()
-    }
-
     /// Whether it waits because of what it publishes.
     pub(crate) fn is_pressed(&self) -> bool {
         self.publisher_full && self.pressed_bytes > PRESSED_BYTES_MAX
@@ -270,7 +267,7 @@ impl Running {
     }
 
     /// Drives what is awaited. Ready when parsing may go on.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
         if self.sink.has_news.swap(false, Ordering::AcqRel) {
             self.heed_news();
             self.renew();
@@ -289,7 +286,6 @@ impl Running {
             }
         }
         self.resume_freed();
-        if self.is_stalled() { Poll::Pending } else { Poll::Ready(()) }
     }
 
     fn poll_awaited(&mut self, cx: &mut Context<'_>) {

@@ -4,16 +4,16 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
-use std::task::{Context, Poll};
+use std::task::Context;
 
-use broker::{Broker, ConnectionInfo, Publisher, Stage, User};
-use platform::profile::{self, NameId, SessionScope};
+use broker::{CloseReason, Publisher, User};
+use platform::profile::{self, NameId};
 use wire::amqp10::{
     Close, FRAME_AMQP, Frame, FrameError, Open, PROTOCOL_HEADER, Parsed, Performative, SASL_PROTOCOL_HEADER,
     SaslCode, conditions, parse_frame,
 };
 
-use super::control::Control;
+use super::control::{Control, Listed};
 use super::deliver::{Deliveries, Sink};
 use super::errors::{Failure, Outcome, Trouble};
 use super::handshake::{self, Limits, Login};
@@ -21,19 +21,14 @@ use super::refusals::forced;
 use super::running::{Running, Taken};
 use super::settings::Settings;
 use crate::budget::Share;
+use crate::connection::{Configured, Connection, DoorOf, Never, Phase as _, Protocol, Step};
 use crate::login::Mechanism;
-use crate::outbox::{Outbox, OutputBytes};
+use crate::outbox::Outbox;
 use crate::overdue::Overdue;
 use crate::settlements::Settlements;
-use crate::{Now, OUTPUT_BYTES_LOW, Peer, Progress};
+use crate::{Now, Peer};
 
 mod clock;
-mod driven;
-
-pub use driven::Door;
-
-/// The name of the protocol in profiles.
-static PROTOCOL: LazyLock<NameId> = LazyLock::new(|| profile::intern("AMQP 1.0"));
 
 /// Bytes of a protocol header.
 const HEADER_BYTES: usize = 8;
@@ -44,13 +39,14 @@ const TASK_BYTES: usize = 3400;
 /// Bytes of memory of an open connection without sessions, texts and buffers.
 pub(crate) const FIXED_BYTES: usize = TASK_BYTES
     + size_of::<Session>()
+    + size_of::<Peer>()
     + size_of::<Running>()
     + size_of::<Outbox<Deliveries>>()
     + size_of::<Control>();
 
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(crate) enum Phase {
     /// The SASL header must come.
     Sasl,
     /// The client chooses a mechanism.
@@ -66,9 +62,12 @@ enum Phase {
     Closed,
 }
 
-impl Phase {
-    /// RabbitMQ's name.
-    const fn name(self) -> &'static str {
+impl crate::connection::Phase for Phase {
+    const FIRST: Phase = Phase::Sasl;
+    const DRAINING: Phase = Phase::Draining;
+    const CLOSED: Phase = Phase::Closed;
+
+    fn name(self) -> &'static str {
         match self {
             Phase::Sasl | Phase::Login | Phase::Header | Phase::Opening => "starting",
             Phase::Running => "running",
@@ -79,32 +78,18 @@ impl Phase {
 }
 
 /// One AMQP 1.0 connection, server side.
-pub struct Session {
-    broker: Broker,
-    settings: Arc<Settings>,
-    peer: Peer,
-    outbox: Arc<Outbox<Deliveries>>,
+pub type Session = Connection<Amqp10>;
+
+/// Where clients of AMQP 1.0 come in.
+pub type Door = DoorOf<Amqp10>;
+
+/// The part of a connection that AMQP 1.0 has alone.
+pub struct Amqp10 {
     sink: Arc<Sink>,
-    control: Arc<Control>,
-    phase: Phase,
-    running: Option<Box<Running>>,
     login: Option<(Arc<User>, Mechanism)>,
     limits: Limits,
-    now: Now,
     started: Now,
-    received: Now,
-    sent: Now,
-    ticked: Now,
-    /// A change of metadata that takes long is under way, and the frame that comes next needs it.
-    awaits_metadata: bool,
     close_deadline_ms: Option<u64>,
-}
-
-/// One step of the frame loop.
-enum Step {
-    Took(usize),
-    Needs(usize),
-    Waits,
 }
 
 /// The code of the performative in a frame's body, in the short form of its descriptor or in the long one that some clients write.
@@ -116,55 +101,126 @@ fn descriptor(body: &[u8]) -> Option<u8> {
     }
 }
 
-impl Session {
-    /// A connection whose first bytes have not come; `now` is when it was accepted.
-    #[must_use]
-    pub fn new(broker: Broker, settings: Arc<Settings>, peer: Peer, now: Now) -> Session {
-        let outbox = Arc::new(Outbox::new(Deliveries::default()));
-        let sink = Arc::new(Sink { outbox: outbox.clone(), has_news: AtomicBool::new(false) });
-        let info = ConnectionInfo {
-            name: peer.connection_name(),
-            peer_host: peer.remote.ip().to_string(),
-            peer_port: peer.remote.port(),
-            host: peer.local.ip().to_string(),
-            port: peer.local.port(),
-            protocol: "AMQP 1-0",
-            state: Phase::Sasl.name(),
-            connected_at_ms: now.unix_ms,
-            tls: peer.tls.clone(),
-            ..ConnectionInfo::default()
-        };
-        let control = Arc::new(Control::new(outbox.clone(), info));
-        Session {
-            broker,
-            settings,
-            peer,
-            outbox,
-            sink,
-            control,
-            phase: Phase::Sasl,
-            running: None,
+impl Configured for Amqp10 {
+    type Settings = Settings;
+}
+
+impl Protocol for Amqp10 {
+    type Shown = Listed;
+    type Phase = Phase;
+    type Running = Running;
+    type Done = Never;
+
+    const IDLE_BUFFER_BYTES_KEPT: usize = 4096;
+
+    fn label() -> NameId {
+        static LABEL: LazyLock<NameId> = LazyLock::new(|| profile::intern("AMQP 1.0"));
+        *LABEL
+    }
+
+    fn listed_as(_: &Peer) -> &'static str {
+        "AMQP 1-0"
+    }
+
+    fn side() -> Deliveries {
+        Deliveries::default()
+    }
+
+    fn begin(_: &Settings, outbox: &Arc<Outbox<Deliveries>>, now: Now) -> Amqp10 {
+        Amqp10 {
+            sink: Arc::new(Sink { outbox: outbox.clone(), has_news: AtomicBool::new(false) }),
             login: None,
             limits: Limits::default(),
-            now,
             started: now,
-            received: now,
-            sent: now,
-            ticked: now,
-            awaits_metadata: false,
             close_deadline_ms: None,
         }
     }
 
+    fn begin_batch(session: &mut Session) {
+        let now_ds = session.now_ds();
+        if let Some(running) = &mut session.running {
+            running.overdue.set_now(now_ds);
+        }
+    }
+
+    fn step(session: &mut Session, input: &[u8]) -> Step {
+        if matches!(session.phase, Phase::Sasl | Phase::Header) {
+            return session.header(input);
+        }
+        let frame_size_max = match session.phase {
+            Phase::Login | Phase::Opening => session.settings.initial_frame_size_max,
+            _ => session.settings.frame_size_max,
+        };
+        match parse_frame(input, frame_size_max as usize) {
+            Ok(Parsed::Complete { frame, consumed }) => match session.frame(&frame) {
+                Ok(Taken::Frame) => Step::Took(consumed),
+                Ok(Taken::Wait) => Step::Waits,
+                Err(failure) => {
+                    session.fail(frame.channel, failure);
+                    Step::Took(consumed)
+                }
+            },
+            Ok(Parsed::Incomplete { needed }) => Step::Needs(needed),
+            Err(error) => {
+                session.close(&Trouble::new(conditions::FRAMING_ERROR, framing_text(error)));
+                // Frames behind a damaged frame cannot be understood.
+                session.enter(Phase::Draining);
+                Step::Took(input.len())
+            }
+        }
+    }
+
+    fn end_batch(session: &mut Session) {
+        if let Some(running) = &mut session.running {
+            running.end_batch();
+            let is_held = running.publisher_full && running.is_publishing;
+            session.control.own.held_back.set(is_held, session.now.unix_ms);
+        }
+    }
+
+    fn close(session: &mut Session, reason: CloseReason) {
+        session.close(&forced(reason));
+    }
+
+    /// While an alarm is on the client may send nothing; it is told so.
+    fn heed_news(session: &mut Session) {
+        let is_on = session.broker.alarms().raised().blocks();
+        if let Some(running) = &mut session.running {
+            if running.is_alarmed == is_on {
+                return;
+            }
+            running.alarm(is_on);
+            session.control.set_state(if is_on { "blocking" } else { Phase::Running.name() });
+        }
+    }
+
+    fn poll(session: &mut Session, cx: &mut Context<'_>) {
+        if let Some(running) = &mut session.running {
+            running.poll(cx);
+        }
+    }
+
+    fn tick(session: &mut Session) {
+        session.tick_at(session.now);
+    }
+
+    fn next_tick_ms(session: &Session) -> u64 {
+        session.due_ms()
+    }
+
+    fn output_drained(session: &mut Session) {
+        if let Some(running) = &mut session.running {
+            running.output_full = false;
+            running.resume_paused();
+        }
+    }
+}
+
+impl Session {
     /// Whether a client that begins with these bytes speaks this protocol.
     #[must_use]
     pub fn is_spoken(header: [u8; HEADER_BYTES]) -> bool {
         header == SASL_PROTOCOL_HEADER
-    }
-
-    /// Bytes of memory of the connection.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        broker::ConnectionControl::memory(&*self.control).total()
     }
 
     /// Declares a queue as the user of the connection, which is open.
@@ -172,68 +228,6 @@ impl Session {
         let running = self.running.as_ref().expect("an open connection");
         let declared = self.broker.declare_queue(&running.principal, queue).expect("the queue is declared");
         declared.counts.wait().expect("the queue is there");
-    }
-
-    fn receive(&mut self, input: &[u8], now: Now) -> Progress {
-        self.now = now;
-        self.received = now;
-        self.heed_close();
-        self.heed_alarms();
-        let now_ds = self.now_ds();
-        if let Some(running) = &mut self.running {
-            running.overdue.set_now(now_ds);
-        }
-        let began = self.broker.stages().begin();
-        let (mut consumed, mut needed) = (0, 0);
-        while !self.is_stalled() {
-            match self.step(&input[consumed..]) {
-                Step::Took(count) => consumed += count,
-                Step::Needs(count) => {
-                    needed = count;
-                    break;
-                }
-                Step::Waits => break,
-            }
-        }
-        if consumed > 0 {
-            self.broker.stages().end(Stage::Parse, began);
-            self.control.received.add(consumed);
-        }
-        if let Some(running) = &mut self.running {
-            running.end_batch();
-            self.control.held_back(running.publisher_full && running.is_publishing, now.unix_ms);
-        }
-        Progress { consumed, needed }
-    }
-
-    fn step(&mut self, input: &[u8]) -> Step {
-        match self.phase {
-            Phase::Sasl | Phase::Header => return self.header(input),
-            Phase::Draining | Phase::Closed if input.is_empty() => return Step::Needs(1),
-            Phase::Draining | Phase::Closed => return Step::Took(input.len()),
-            _ => {}
-        }
-        let frame_size_max = match self.phase {
-            Phase::Login | Phase::Opening => self.settings.initial_frame_size_max,
-            _ => self.settings.frame_size_max,
-        };
-        match parse_frame(input, frame_size_max as usize) {
-            Ok(Parsed::Complete { frame, consumed }) => match self.frame(&frame) {
-                Ok(Taken::Frame) => Step::Took(consumed),
-                Ok(Taken::Wait) => Step::Waits,
-                Err(failure) => {
-                    self.fail(frame.channel, failure);
-                    Step::Took(consumed)
-                }
-            },
-            Ok(Parsed::Incomplete { needed }) => Step::Needs(needed),
-            Err(error) => {
-                self.close(&Trouble::new(conditions::FRAMING_ERROR, framing_text(error)));
-                // Frames behind a damaged frame cannot be understood.
-                self.enter(Phase::Draining);
-                Step::Took(input.len())
-            }
-        }
     }
 
     fn header(&mut self, input: &[u8]) -> Step {
@@ -329,7 +323,7 @@ impl Session {
                     info.user = user.name.to_string();
                     info.auth_mechanism = mechanism.name().into();
                 }
-                self.login = Some((user, mechanism));
+                self.own.login = Some((user, mechanism));
                 handshake::encode_outcome(SaslCode::Ok, self.outbox.lock().bytes());
                 self.enter(Phase::Header);
             }
@@ -343,14 +337,14 @@ impl Session {
     }
 
     fn open(&mut self, open: &Open<'_>) -> Outcome {
-        self.limits = handshake::negotiate(&self.settings, open)?;
+        self.own.limits = handshake::negotiate(&self.settings, open)?;
         let vhost = handshake::vhost_of(&self.settings, open).to_owned();
-        let (user, _) = self.login.clone().expect("nobody gets to opening without a login");
+        let (user, _) = self.own.login.clone().expect("nobody gets to opening without a login");
         {
             let mut info = self.control.info.lock();
             info.vhost.clone_from(&vhost);
             info.frame_max = self.settings.frame_size_max;
-            info.channel_max = self.limits.channel_max;
+            info.channel_max = self.own.limits.channel_max;
             info.heartbeat_s = self.settings.heartbeat_s;
             info.container_id = Some(open.container_id.to_owned());
             info.client_properties = client_properties(open);
@@ -361,17 +355,17 @@ impl Session {
         let principal =
             opened.map_err(|error| Failure::Connection(handshake::open_trouble(&error, &name, &vhost)))?;
         let mut output = self.outbox.lock();
-        output.state().frame_size_max = self.limits.frame_size_max;
-        handshake::encode_open(&self.settings, &self.limits, &self.broker, output.bytes());
+        output.state().frame_size_max = self.own.limits.frame_size_max;
+        handshake::encode_open(&self.settings, &self.own.limits, &self.broker, output.bytes());
         drop(output);
         self.running = Some(Box::new(Running {
             broker: self.broker.clone(),
             settings: self.settings.clone(),
             publisher: Publisher::new(&self.broker, &principal),
             principal,
-            sink: self.sink.clone(),
+            sink: self.own.sink.clone(),
             sessions: Vec::new(),
-            channel_max: self.limits.channel_max,
+            channel_max: self.own.limits.channel_max,
             settlements: Settlements::new(),
             awaited: None,
             overdue: Overdue::default(),
@@ -392,7 +386,7 @@ impl Session {
             properties: Vec::new(),
         }));
         self.enter(Phase::Running);
-        self.heed_alarms();
+        Amqp10::heed_news(self);
         tracing::debug!(connection = %id, name = %self.peer.connection_name(), user = %name, vhost = %vhost, "open");
         Ok(())
     }
@@ -429,83 +423,13 @@ impl Session {
         let mut output = self.outbox.lock();
         if self.phase == Phase::Opening {
             // A close frame must not come before the open frame.
-            handshake::encode_open(&self.settings, &self.limits, &self.broker, output.bytes());
+            handshake::encode_open(&self.settings, &self.own.limits, &self.broker, output.bytes());
         }
         if is_open {
             trouble.encode_close(output.bytes());
         }
         drop(output);
         self.enter(if is_open { Phase::Closing } else { Phase::Draining });
-    }
-
-    fn enter(&mut self, phase: Phase) {
-        self.phase = phase;
-        self.control.set_state(phase.name());
-    }
-
-    fn heed_close(&mut self) {
-        if let Some(reason) = self.control.take_close() {
-            self.close(&forced(reason));
-        }
-    }
-
-    /// While an alarm is on the client may send nothing; it is told so.
-    fn heed_alarms(&mut self) {
-        let is_on = self.broker.alarms().raised().blocks();
-        if let Some(running) = &mut self.running {
-            if running.is_alarmed == is_on {
-                return;
-            }
-            running.alarm(is_on);
-            self.control.set_state(if is_on { "blocking" } else { Phase::Running.name() });
-        }
-    }
-
-    fn poll_stalled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.outbox.register(cx.waker());
-        self.heed_close();
-        self.heed_alarms();
-        self.awaits_metadata = self.awaits_metadata && self.broker.long_changes().poll_over(cx).is_pending();
-        let goes_on = if self.awaits_metadata { Poll::Pending } else { Poll::Ready(()) };
-        let Some(running) = &mut self.running else { return goes_on };
-        let polled = running.poll(cx);
-        if goes_on.is_pending() { goes_on } else { polled }
-    }
-
-    fn is_stalled(&self) -> bool {
-        self.awaits_metadata || self.running.as_ref().is_some_and(|running| running.is_stalled())
-    }
-
-    fn output_drained(&mut self) {
-        if self.outbox.pending_bytes() >= OUTPUT_BYTES_LOW {
-            return;
-        }
-        if let Some(running) = &mut self.running {
-            running.output_full = false;
-            running.resume_paused();
-        }
-    }
-
-    fn enter_profile(&self) -> SessionScope {
-        match &self.running {
-            Some(running) => {
-                let principal = &running.principal;
-                profile::enter_session(*PROTOCOL, principal.vhost.label(), principal.connection.count)
-            }
-            None => profile::enter_session(*PROTOCOL, NameId::default(), 0),
-        }
-    }
-
-    fn release(&mut self) {
-        if let Some(mut running) = self.running.take() {
-            running.release_all();
-        }
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.release();
     }
 }
 

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::Budget;
-use crate::login::{Anonymous, Mechanism};
+use crate::{Budget, Logins, Product};
 
 /// Settings of AMQP 1.0 connections. Defaults are RabbitMQ's.
 #[derive(Clone, Debug)]
@@ -30,23 +29,14 @@ pub struct Settings {
     /// Memory for messages of several frames that are not complete, of all connections with these settings. A connection for which there is
     /// none is not read until there is. Default 1 GiB.
     pub unfinished: Arc<Budget>,
-    /// Mechanisms offered, in the order offered. Default as RabbitMQ 4.3: ANONYMOUS, AMQPLAIN, PLAIN.
-    pub mechanisms: Vec<Mechanism>,
-    /// The anonymous user; `None` refuses them even if the mechanism is offered. Default guest.
-    pub anonymous: Option<Anonymous>,
-    /// `product` of the server's properties.
-    pub product: String,
-    /// `version` of the server's properties: which RabbitMQ clients should take this for. Default 4.3.6.
-    pub version: String,
-    /// `warren_version` of the server's properties.
-    pub warren_version: String,
-    /// `platform` of the server's properties.
-    pub platform: String,
+    /// How clients may log in.
+    pub logins: Logins,
+    /// The server in the words of its properties.
+    pub product: Product,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        let guest = Anonymous { user: "guest".into(), password: "guest".into() };
         Settings {
             heartbeat_s: 60,
             frame_size_max: 131_072,
@@ -58,12 +48,8 @@ impl Default for Settings {
             consumer_timeout_ms: Some(1_800_000),
             default_vhost: "/".into(),
             unfinished: Budget::new(1 << 30),
-            mechanisms: vec![Mechanism::Anonymous, Mechanism::AmqPlain, Mechanism::Plain],
-            anonymous: Some(guest),
-            product: "RabbitMQ".into(),
-            version: "4.3.6".into(),
-            warren_version: env!("CARGO_PKG_VERSION").into(),
-            platform: "Rust".into(),
+            logins: Logins::default(),
+            product: Product::default(),
         }
     }
 }

@@ -6,8 +6,8 @@ use broker::Broker;
 use wire::mqtt::{Connect, Packet, Parsed, Properties, Property, Version, parse_frame};
 
 use super::{FRAMES_MAX, MEMORY_BYTES_MAX, drive, taken};
-use crate::mqtt::{Door, Session, Settings, Shared};
-use crate::{Now, Peer, Session as _, State};
+use crate::mqtt::{Door, Session, Settings};
+use crate::{Door as _, Now, Peer, Session as _, State};
 
 /// The client ids of the three connections: the third takes the first one's session over.
 const CLIENTS: [&str; 3] = ["a", "b", "a"];
@@ -47,8 +47,7 @@ impl World {
     fn new(broker: &Broker, version: Version) -> World {
         let settings =
             Settings { retained_count_max: 20, retained_bytes_max: 1 << 20, ..Settings::default() };
-        let shared = Arc::new(Shared::default());
-        let door = Door { broker: broker.clone(), settings: Arc::new(settings), shared };
+        let door = Door { broker: broker.clone(), settings: Arc::new(settings) };
         World { door, version, sessions: [None, None, None] }
     }
 
@@ -107,7 +106,7 @@ impl World {
     fn fresh(&self) -> Session {
         let address = |port| std::net::SocketAddr::from(([127, 0, 0, 1], port));
         let peer = Peer::plain(address(40_000), address(1883), 7);
-        Session::new(self.door.clone(), peer, Now { monotonic_ms: 1000, unix_ms: 0 })
+        self.door.open(peer, Now { monotonic_ms: 1000, unix_ms: 0 })
     }
 
     fn connect(&self, client_id: &str, clean_start: bool) -> Vec<u8> {

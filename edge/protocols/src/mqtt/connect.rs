@@ -10,6 +10,7 @@ use super::deliver::{AT_LEAST_ONCE, AT_MOST_ONCE};
 use super::errors::End;
 use super::memory::Marks;
 use super::retained::Retainer;
+use super::seldom::Seldom;
 use super::settings::{Settings, VhostKey};
 use super::subscribe::share_again;
 use super::work::{CLIENT_ID_BYTES_MAX, ENDS_WITH_CONNECTION, Work};
@@ -219,12 +220,6 @@ pub(crate) struct Opened {
     pub(crate) will: Option<GotMessage>,
 }
 
-/// The expiry of a session that has this queue, seconds; `None` is never.
-pub(crate) fn expiry_of(queue: &Queue) -> Option<u32> {
-    let expires_ms = queue.arguments().as_table().get("x-expires")?.as_i64()?;
-    u32::try_from(expires_ms / 1000).ok()
-}
-
 /// Waits for the client id, ends the session of before or goes on with it.
 pub(crate) async fn open(
     work: Arc<Work>,
@@ -239,7 +234,7 @@ pub(crate) async fn open(
     let now_ms = work.settings.clock.wall_ms();
     let marks = {
         let session = (work.principal.vhost.name(), &*work.client_id);
-        work.shared.memories.take(session, now_ms, &work.is_late).await
+        work.settings.shared.memories.take(session, now_ms, &work.is_late).await
     };
     let clean_start = clean_start || marks.has_ended;
     let mut opened = Opened { session_present: false, sources: Vec::new(), retainer: None, will: None };
@@ -253,14 +248,17 @@ pub(crate) async fn open(
             opened.session_present = true;
             let filters = work.go_on_with(token).await;
             work.with_side(|side| filters.into_iter().for_each(|filter| drop(side.filters.put(filter))));
-            opened.sources.push((token, work.attach(token).await?));
+            let queue = work.attach(token).await?;
+            // Not before there is a consumer: the queue might go at once.
+            work.set_expiry(&queue).await;
+            opened.sources.push((token, queue));
         }
     }
     if opened.session_present && work.expiry_s != ENDS_WITH_CONNECTION {
         share_again(&work, &mut opened.sources).await;
     }
     if opened.session_present {
-        work.with_side(|side| side.marks = Marks { lasts_until_ms: None, ..marks });
+        work.with_side(|side| side.marks = Seldom::of(Marks { lasts_until_ms: None, ..marks }));
     }
     Ok(opened)
 }

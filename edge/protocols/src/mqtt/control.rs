@@ -1,26 +1,32 @@
-//! A connection as management sees it. Shared with other threads.
+//! Connections of MQTT as management sees them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use broker::{
-    ChannelInfo, CloseReason, ConnectionControl, ConnectionInfo, ConnectionMemory, ConnectionTotals,
-    MqttInfo, PublishCounters, TrafficTotals,
-};
-use parking_lot::Mutex;
+use broker::{ConnectionInfo, ConnectionMemory, MqttInfo, TrafficTotals};
 
 use super::connect::client_properties;
 use super::deliver::Side;
 use crate::Peer;
-use crate::moved::Moved;
-use crate::outbox::{Outbox, OutputBytes};
+use crate::control::{Published, Shown};
 
 /// Socket, timer and task of a connection, which live in `edge/net`, and what the allocator adds to its pieces.
 const TASK_BYTES: usize = 2600;
 
-/// The facts of a connection that change, as small as they can be: there may be millions.
+/// The shared part of a connection.
+pub(crate) type Control = crate::control::Control<Listed>;
+
+/// The fields that only connections of MQTT have in it.
 #[derive(Default)]
+pub(crate) struct Listed {
+    /// By publishes with and without acknowledgement.
+    pub(crate) published: Published,
+}
+
+/// The facts of a connection, as small as they can be: there may be millions.
 pub(crate) struct Facts {
+    pub(crate) peer: Arc<Peer>,
+    /// When it was accepted, milliseconds since 1970.
+    pub(crate) connected_at_ms: u64,
     pub(crate) protocol: &'static str,
     pub(crate) state: &'static str,
     /// Empty before the login, like the vhost.
@@ -37,68 +43,25 @@ pub(crate) struct ClientFacts {
     pub(crate) is_clean: bool,
 }
 
-/// The shared part of a connection.
-pub(crate) struct Control {
-    pub(crate) outbox: Arc<Outbox<Side>>,
-    peer: Arc<Peer>,
-    /// When it was accepted, milliseconds since 1970.
-    connected_at_ms: u64,
-    pub(crate) facts: Mutex<Facts>,
-    /// The counts of published messages, by publishes with and without acknowledgement.
-    pub(crate) published: Mutex<Vec<Arc<PublishCounters>>>,
-    pub(crate) received: Moved,
-    pub(crate) sent: Moved,
-    close_wanted: AtomicBool,
-    close_reason: Mutex<Option<CloseReason>>,
-}
-
-impl Control {
-    pub(crate) fn new(
-        outbox: Arc<Outbox<Side>>,
-        peer: Arc<Peer>,
-        connected_at_ms: u64,
-        facts: Facts,
-    ) -> Control {
-        Control {
-            outbox,
-            peer,
-            connected_at_ms,
-            facts: Mutex::new(facts),
-            published: Mutex::default(),
-            received: Moved::default(),
-            sent: Moved::default(),
-            close_wanted: AtomicBool::new(false),
-            close_reason: Mutex::new(None),
-        }
+impl crate::control::Facts for Facts {
+    fn accepted(peer: &Arc<Peer>, protocol: &'static str, state: &'static str, connected_at_ms: u64) -> Self {
+        let (peer, user, vhost) = (peer.clone(), Box::default(), Box::default());
+        Facts { peer, connected_at_ms, protocol, state, user, vhost, client: None }
     }
 
-    /// Why the connection is to close, the first time this is asked after somebody wanted it.
-    pub(crate) fn take_close(&self) -> Option<CloseReason> {
-        if !self.close_wanted.load(Ordering::Acquire) {
-            return None;
-        }
-        self.close_wanted.store(false, Ordering::Release);
-        self.close_reason.lock().take()
+    fn protocol(&self) -> &'static str {
+        self.protocol
     }
 
-    /// The facts without counters.
-    fn known(&self) -> ConnectionInfo {
-        let (peer, facts) = (&self.peer, self.facts.lock());
-        let mut info = ConnectionInfo {
-            name: peer.connection_name(),
-            peer_host: peer.remote.ip().to_string(),
-            peer_port: peer.remote.port(),
-            host: peer.local.ip().to_string(),
-            port: peer.local.port(),
-            protocol: facts.protocol,
-            state: facts.state,
-            connected_at_ms: self.connected_at_ms,
-            tls: peer.tls.clone(),
-            user: facts.user.to_string(),
-            vhost: facts.vhost.to_string(),
-            ..ConnectionInfo::default()
-        };
-        if let Some(client) = &facts.client {
+    fn set_state(&mut self, state: &'static str) {
+        self.state = state;
+    }
+
+    fn info(&self) -> ConnectionInfo {
+        let mut info = self.peer.connection_info(self.protocol, self.state, self.connected_at_ms);
+        info.user = self.user.to_string();
+        info.vhost = self.vhost.to_string();
+        if let Some(client) = &self.client {
             info.client_properties = client_properties(&client.id);
             info.heartbeat_s = client.keep_alive_s;
             info.auth_mechanism = "none".into();
@@ -106,66 +69,38 @@ impl Control {
         }
         info
     }
-
-    pub(crate) fn set_state(&self, state: &'static str) {
-        self.facts.lock().state = state;
-    }
 }
 
-impl ConnectionControl for Control {
-    fn close(&self, reason: CloseReason) {
-        self.close_reason.lock().get_or_insert(reason);
-        self.close_wanted.store(true, Ordering::Release);
-        self.outbox.wake();
-    }
+impl Shown for Listed {
+    type Side = Side;
+    type Facts = Facts;
 
-    fn wake(&self) {
-        self.outbox.wake();
-    }
-
-    fn protocol(&self) -> &'static str {
-        self.facts.lock().protocol
-    }
-
-    fn info(&self) -> ConnectionInfo {
-        let mut info = self.known();
-        info.send_pending_bytes = self.outbox.pending_bytes() as u64;
-        info.totals = self.totals();
+    fn complete(control: &Control, info: &mut ConnectionInfo) {
         if let Some(mqtt) = &mut info.mqtt {
-            let mut output = self.outbox.lock();
+            let mut output = control.outbox.lock();
             let side = output.state();
             mqtt.exchange = String::from_utf8_lossy(&side.exchange).into_owned();
             mqtt.prefetch = side.receive_max;
             (mqtt.unacknowledged, mqtt.unconfirmed) = (side.inflight.len(), side.acks.len());
         }
-        info
     }
 
-    fn channels(&self) -> Vec<ChannelInfo> {
-        Vec::new()
-    }
-
-    fn memory(&self) -> ConnectionMemory {
+    fn memory(control: &Control) -> ConnectionMemory {
         let texts = {
-            let facts = self.facts.lock();
+            let facts = control.info.lock();
             let id_bytes = facts.client.as_ref().map_or(0, |client| client.id.len());
             facts.user.len() + facts.vhost.len() + id_bytes + size_of::<Peer>()
         };
-        let mut output = self.outbox.lock();
+        let mut output = control.outbox.lock();
         let outgoing = output.held_bytes() as u64;
         let connection = (TASK_BYTES + size_of::<Side>() + output.state().heap_bytes() + texts) as u64;
         ConnectionMemory { connection, channels: 0, outgoing }
     }
 
-    fn totals(&self) -> ConnectionTotals {
-        let (received_bytes, received_count) = self.received.now();
-        let (sent_bytes, sent_count) = self.sent.now();
-        let mut traffic = TrafficTotals::default();
-        self.published.lock().iter().for_each(|counters| traffic += &counters.now());
-        let mut output = self.outbox.lock();
+    fn traffic(control: &Control) -> TrafficTotals {
+        let published = control.own.published.traffic();
+        let mut output = control.outbox.lock();
         let side = output.state();
-        traffic.confirmed = side.acks.confirmed;
-        traffic.deliveries = side.counted;
-        ConnectionTotals { received_bytes, received_count, sent_bytes, sent_count, traffic }
+        TrafficTotals { confirmed: side.acks.confirmed, deliveries: side.counted, ..published }
     }
 }

@@ -16,6 +16,7 @@ use wire::mqtt::{Properties, Property, Publish, Qos, VarNumber, Version, is_topi
 use super::acks::{Acks, Confirmed};
 use super::inflight::{Entry, Inflight, Stage};
 use super::memory::{Got, Marks};
+use super::seldom::Seldom;
 use super::subscriptions::{Filters, Hit};
 use crate::outbox::Outbox;
 
@@ -51,7 +52,7 @@ pub(crate) struct Side {
     pub(crate) filters: Filters,
     pub(crate) inflight: Inflight,
     pub(crate) acks: Acks,
-    pub(crate) marks: Marks,
+    pub(crate) marks: Seldom<Marks>,
     /// Deliveries that need no answer of the client: to be settled.
     pub(crate) done: Vec<(u32, MessageSeq)>,
     /// The task that waits for answers to publishes of QoS 2, after the connection has ended.
@@ -65,7 +66,8 @@ pub(crate) struct Side {
     pub(crate) counted: DeliveryTotals,
     sources: Vec<Option<Source>>,
     aliases: Aliases,
-    scratch: Scratch,
+    /// `None` while nothing is delivered.
+    scratch: Option<Box<Scratch>>,
 }
 
 /// Topic aliases for the client.
@@ -132,7 +134,7 @@ impl Side {
             filters: Filters::default(),
             inflight: Inflight::default(),
             acks: Acks::default(),
-            marks: Marks::default(),
+            marks: Seldom::default(),
             done: Vec::new(),
             heir: None,
             unsendable: Vec::new(),
@@ -141,7 +143,7 @@ impl Side {
             counted: DeliveryTotals::default(),
             sources: Vec::new(),
             aliases: Aliases::default(),
-            scratch: Scratch::default(),
+            scratch: None,
         }
     }
 
@@ -161,20 +163,22 @@ impl Side {
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        let Scratch { topic, crossed, properties, ids } = &self.scratch;
+        let of_scratch = |scratch: &Scratch| {
+            let Scratch { topic, crossed, properties, ids } = scratch;
+            let texts = topic.capacity() + crossed.capacity() + properties.capacity();
+            size_of::<Scratch>() + texts + ids.capacity() * size_of::<u32>()
+        };
         self.filters.heap_bytes()
             + self.inflight.heap_bytes()
             + self.acks.heap_bytes()
             + self.sources.capacity() * size_of::<Option<Source>>()
-            + topic.capacity()
-            + crossed.capacity()
-            + properties.capacity()
-            + ids.capacity() * size_of::<u32>()
+            + self.scratch.as_deref().map_or(0, of_scratch)
     }
 
     /// Gives buffers back that nothing is in.
     pub(crate) fn release_scratch(&mut self) {
-        self.scratch = Scratch::default();
+        self.scratch = None;
+        self.marks.rest();
         (self.done, self.unsendable) = (Vec::new(), Vec::new());
     }
 
@@ -223,7 +227,7 @@ impl Side {
         run: &[Delivery<'_>],
         clock: &dyn Clock,
     ) -> usize {
-        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut scratch = self.scratch.take().unwrap_or_default();
         let mut taken = 0;
         for delivery in run {
             match self.push(out, limit, token, delivery, &mut scratch, clock) {
@@ -235,7 +239,7 @@ impl Side {
             }
             taken += 1;
         }
-        self.scratch = scratch;
+        self.scratch = Some(scratch);
         taken
     }
 
@@ -340,7 +344,7 @@ impl Side {
         if qos != Qos::ExactlyOnce || token != AT_LEAST_ONCE {
             return None;
         }
-        match self.marks.of(seq) {
+        match self.marks.get_mut().map_or(Got::Nothing, |marks| marks.of(seq)) {
             Got::Nothing => None,
             Got::Completed => Some(Pushed::Passed),
             Got::Released => {
@@ -487,7 +491,7 @@ pub(crate) fn write_acks(side: &mut Side, out: &mut Vec<u8>) {
     let Side { acks, marks, version, .. } = side;
     acks.write(*version, out, |answered| {
         if answered.qos == Qos::ExactlyOnce && answered.code < reason::UNSPECIFIED_ERROR {
-            marks.received.insert(answered.packet_id);
+            marks.make().received.insert(answered.packet_id);
         }
     });
 }

@@ -122,7 +122,9 @@ impl Memories {
                 _ => Poll::Ready(()),
             })
             .await;
-            received = std::mem::take(&mut before.lock().state().marks.received);
+            let mut output = before.lock();
+            let left = output.state().marks.get_mut();
+            received = left.map(|marks| std::mem::take(&mut marks.received)).unwrap_or_default();
         }
         let mut marks = self.0.lock().remove(&key).map(|left| left.marks).unwrap_or_default();
         if marks.lasts_until_ms.is_some_and(|until_ms| until_ms <= now_ms) {

@@ -18,6 +18,7 @@ mod publish;
 mod publishing;
 mod retained;
 mod running;
+mod seldom;
 mod session;
 mod settings;
 mod shared;

@@ -17,7 +17,10 @@ impl Running {
     /// A message of the client, which came at `now_ms` since 1970.
     pub(crate) fn publish(&mut self, publish: &Publish<'_>, now_ms: u64) -> Result<(), End> {
         let is_repeated = publish.qos == Qos::ExactlyOnce
-            && self.work.with_side(|side| side.marks.received.contains(&publish.packet_id));
+            && self.work.with_side(|side| {
+                let marks = side.marks.get();
+                marks.is_some_and(|marks| marks.received.contains(&publish.packet_id))
+            });
         if is_repeated {
             let ack = Ack { packet_id: publish.packet_id, ..Ack::default() };
             self.write(&Packet::PubRec(ack));

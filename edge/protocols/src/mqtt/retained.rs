@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use broker::{
-    Broker, Call, ConsumeRequest, ConsumerId, ConsumerSink, ConsumerSpec, Delivery, MessageSeq, Principal,
-    Queue, QueueCounts, QueueDeclare, Refused, SettleHow, SettleRun, User,
+    Broker, Call, ConsumeRequest, ConsumerId, ConsumerSink, ConsumerSpec, Consuming, Delivery, MessageSeq,
+    Principal, Queue, QueueCounts, QueueDeclare, Refused, SettleHow, SettleRun, User,
 };
 use message::mqtt::Mqtt;
 use parking_lot::Mutex;
@@ -60,7 +60,7 @@ struct Topics {
     replaced: Vec<MessageSeq>,
     /// How many were in the queue when this began; asked until it is answered.
     asked: Option<Call<Result<QueueCounts, Refused>>>,
-    attached: Option<Call<Result<(), Refused>>>,
+    attached: Option<Consuming>,
     expected: u64,
     arrived: u64,
     waiting: Vec<Waker>,

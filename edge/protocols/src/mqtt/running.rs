@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
-use broker::{ClientClaim, MessageSeq, Queue, SettleHow, SettleRun};
+use broker::{ClientClaim, MessageSeq, Principal, Queue, SettleHow, SettleRun};
 use wire::mqtt::{Ack, Packet, reason};
 
 use super::connect::Wishes;
@@ -19,6 +19,7 @@ use super::retained::Retainer;
 use super::will::Will;
 use super::work::{ENDS_WITH_CONNECTION, Work};
 use crate::OUTPUT_BYTES_LOW;
+use crate::connection::Opened;
 use crate::outbox::OutputBytes;
 
 /// An open connection.
@@ -29,7 +30,7 @@ pub(crate) struct Running {
     pub(crate) publishing: Option<Box<Publishing>>,
     /// Topics of the client's aliases.
     pub(crate) aliases: Vec<Option<Box<str>>>,
-    pub(crate) will: Option<Will>,
+    pub(crate) will: Option<Box<Will>>,
     /// Seconds that the session outlives the connection: as CONNECT said, or DISCONNECT.
     pub(crate) expiry_s: Option<u32>,
     /// Queues by number of source - 1.
@@ -77,11 +78,6 @@ impl Running {
             work,
             wishes,
         }
-    }
-
-    /// Whether parsing must stop.
-    pub(crate) fn is_stalled(&self) -> bool {
-        self.publisher_full || self.output_full || self.held
     }
 
     /// Writes a packet.
@@ -150,14 +146,17 @@ impl Running {
                 entry.stage = Stage::Complete;
                 // Of its own queue the session keeps it until PUBCOMP: after a crash it goes out again with the same id.
                 if message.token == AT_LEAST_ONCE {
-                    side.marks.released.push((id, message.seq));
+                    side.marks.make().released.push((id, message.seq));
                 } else {
                     side.done.push((message.token, message.seq));
                 }
                 true
             }
             Some(entry) => entry.stage == Stage::Complete,
-            None => side.marks.released.iter().any(|(known, _)| *known == id),
+            None => {
+                let mut released = side.marks.get().into_iter().flat_map(|marks| &marks.released);
+                released.any(|(known, _)| *known == id)
+            }
         });
         let reason_code = if is_released { reason::SUCCESS } else { reason::PACKET_IDENTIFIER_NOT_FOUND };
         self.write(&Packet::PubRel(Ack { packet_id: id, reason_code, ..Ack::default() }));
@@ -167,10 +166,12 @@ impl Running {
     /// PUBCOMP.
     pub(crate) fn completed(&mut self, id: u16) {
         let done = self.work.with_side(|side| {
-            let released = side.marks.complete(id);
+            let released = side.marks.get_mut().and_then(|marks| marks.complete(id));
             if side.inflight.get(id).is_none_or(|entry| entry.stage != Stage::Complete) {
                 // It is on its way from the queue to this connection.
-                side.marks.pass_over(released);
+                if released.is_some() {
+                    side.marks.make().pass_over(released);
+                }
                 return None;
             }
             side.counted.acked += 1;
@@ -184,15 +185,16 @@ impl Running {
 
     /// The session goes on: messages that the client has and did not complete are released again.
     pub(crate) fn resend_releases(&self) {
-        let released = self.work.with_side(|side| side.marks.released.clone());
-        for (packet_id, _) in released {
+        let released = self.work.with_side(|side| side.marks.get().map(|marks| marks.released.clone()));
+        for (packet_id, _) in released.into_iter().flatten() {
             self.write(&Packet::PubRel(Ack { packet_id, ..Ack::default() }));
         }
     }
 
     /// PUBREL: the client will not send the message again.
     pub(crate) fn released(&mut self, id: u16) {
-        let was_known = self.work.with_side(|side| side.marks.received.remove(&id));
+        let was_known =
+            self.work.with_side(|side| side.marks.get_mut().is_some_and(|marks| marks.received.remove(&id)));
         let reason_code = if was_known { reason::SUCCESS } else { reason::PACKET_IDENTIFIER_NOT_FOUND };
         self.write(&Packet::PubComp(Ack { packet_id: id, reason_code, ..Ack::default() }));
     }
@@ -291,14 +293,13 @@ impl Running {
     }
 
     /// Drives what is awaited. Ready when parsing may go on.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
         if self.work.sink.has_news.load(Ordering::Acquire) {
             self.submit();
         }
         if self.publisher_full {
             self.publisher_full = self.is_publisher_full(cx);
         }
-        if self.is_stalled() { Poll::Pending } else { Poll::Ready(()) }
     }
 
     /// A queue of the session that was deleted by somebody else.
@@ -328,6 +329,19 @@ impl Running {
         self.resume_paused();
     }
 
+    /// DISCONNECT says how long the session outlives the connection. One that ends with it has no queue left that could be told.
+    pub(crate) fn set_expiry(&mut self, expiry_s: Option<u32>) {
+        self.expiry_s = expiry_s;
+        if expiry_s == ENDS_WITH_CONNECTION {
+            return;
+        }
+        let own = [AT_MOST_ONCE, AT_LEAST_ONCE].map(|token| self.work.queue_name(token));
+        for queue in own.iter().filter_map(|name| self.work.principal.vhost.queue(name.as_bytes())) {
+            // Nobody waits: a client that comes back says what it wants.
+            drop(self.work.begin_set_expiry(&queue, expiry_s));
+        }
+    }
+
     /// Leaves the state that the session is to be remembered by.
     fn leave_marks(&self, has_queues: bool) {
         if !self.is_open {
@@ -336,7 +350,7 @@ impl Running {
         let (marks, unanswered) = if self.expiry_s == ENDS_WITH_CONNECTION {
             (Marks { has_ended: self.work.delete_lasting(), ..Marks::default() }, false)
         } else {
-            self.work.with_side(|side| (std::mem::take(&mut side.marks), side.acks.has_exactly_once()))
+            self.work.with_side(|side| (side.marks.take(), side.acks.has_exactly_once()))
         };
         let now_ms = self.work.settings.clock.wall_ms();
         let lasts = !has_queues && self.expiry_s != ENDS_WITH_CONNECTION;
@@ -344,11 +358,20 @@ impl Running {
         let marks = Marks { lasts_until_ms: lasts.then_some(until_ms), ..marks };
         let unanswered = unanswered.then(|| self.work.sink.outbox.clone());
         let session = (self.work.principal.vhost.name(), &*self.work.client_id);
-        self.work.shared.memories.keep(session, marks, unanswered, now_ms);
+        self.work.settings.shared.memories.keep(session, marks, unanswered, now_ms);
+    }
+}
+
+impl Opened for Running {
+    fn principal(&self) -> &Principal {
+        &self.work.principal
     }
 
-    /// The connection ends: unacknowledged messages go back to their queues, and the session ends if it does not outlive it.
-    pub(crate) fn release(&mut self) {
+    fn is_stalled(&self) -> bool {
+        self.publisher_full || self.output_full || self.held
+    }
+
+    fn release(&mut self) {
         self.submit();
         let mut left = self.work.with_side(|side| side.inflight.take_all());
         left.retain(|(_, entry)| entry.is_held());

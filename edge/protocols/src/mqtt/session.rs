@@ -3,43 +3,32 @@
 //! Refuses to know sockets and tasks: [`crate::Session`] says what drives it.
 
 use std::collections::hash_map::DefaultHasher;
-use std::future::Future;
 use std::hash::{Hash, Hasher};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::task::{Context, Poll};
+use std::task::Context;
 
-use broker::{Broker, Client, OpenError, Principal, Stage, User};
-use platform::profile::{self, NameId, SessionScope};
+use broker::{Client, CloseReason, OpenError, Principal, User};
+use platform::profile::{self, NameId};
 use wire::mqtt::{
     ConnAck, Connect, Disconnect, Packet, Parsed, Properties, Property, REMAINING_LENGTH_MAX, SubAck,
     UnsubAck, Version, parse_frame, reason,
 };
 
-use super::connect::{
-    Opened, Wishes, check_client_id, expiry_of, login, on_the_wire, open, protocol_name, within,
-};
-use super::control::{ClientFacts, Control, Facts};
+use super::connect::{Opened, Wishes, check_client_id, login, on_the_wire, open, protocol_name, within};
+use super::control::{ClientFacts, Listed};
 use super::deliver::{Side, Sink};
 use super::errors::{End, connack_code};
 use super::retained::Retainer;
 use super::running::Running;
 use super::settings::Settings;
-use super::shared::Shared;
 use super::subscribe::{Changed, Wanted, subscribe, unsubscribe};
 use super::will::Will;
-use super::work::{ENDS_WITH_CONNECTION, Work};
-use crate::outbox::{Outbox, OutputBytes};
+use super::work::{ENDS_WITH_CONNECTION, Work, expiry_of};
+use crate::connection::{Configured, Connection, DoorOf, Phase as _, Protocol, Step};
+use crate::outbox::Outbox;
 use crate::refusals::open_text;
-use crate::{Now, Peer, Progress};
-
-mod driven;
-
-pub use driven::Door;
-
-/// The name of the protocol in profiles.
-static PROTOCOL: LazyLock<NameId> = LazyLock::new(|| profile::intern("MQTT"));
+use crate::{Now, Peer};
 
 /// How long a client may take to end the stream that was told that its connection ends, milliseconds.
 const CLOSE_TIMEOUT_MS: u64 = 3_000;
@@ -50,15 +39,9 @@ const CLAIM_TIMEOUT_MS: u64 = 5_000;
 /// How long a session waits for confirms of the connection before, milliseconds: a queue without a leader must not keep clients out.
 const CONFIRMS_TIMEOUT_MS: u64 = 2_000;
 
-/// Of an incomplete packet so many more bytes are asked for at once, at most: memory follows what arrives, not what a length says.
-const MORE_BYTES_MAX: usize = 256 << 10;
-
-/// Output buffers above this are given back when nothing was written for a whole interval between ticks.
-const IDLE_BUFFER_BYTES_KEPT: usize = 1024;
-
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(crate) enum Phase {
     /// CONNECT is awaited.
     Connect,
     /// The session is being made or found.
@@ -68,8 +51,12 @@ enum Phase {
     Closed,
 }
 
-impl Phase {
-    const fn name(self) -> &'static str {
+impl crate::connection::Phase for Phase {
+    const FIRST: Phase = Phase::Connect;
+    const DRAINING: Phase = Phase::Draining;
+    const CLOSED: Phase = Phase::Closed;
+
+    fn name(self) -> &'static str {
         match self {
             Phase::Connect | Phase::Opening => "starting",
             Phase::Running => "running",
@@ -80,76 +67,151 @@ impl Phase {
 }
 
 /// Outcome of a wait.
-enum Done {
+pub(crate) enum Done {
     Opened(Result<Opened, End>),
     Subscribed(Changed),
     Unsubscribed(Changed),
     Retains(Result<Option<Arc<Retainer>>, End>),
 }
 
-/// Something that the session waits for; nothing is read meanwhile.
-type Wait = Pin<Box<dyn Future<Output = Done> + Send>>;
-
 /// One MQTT connection, server side.
-pub struct Session {
-    broker: Broker,
-    settings: Arc<Settings>,
-    shared: Arc<Shared>,
-    peer: Arc<Peer>,
-    outbox: Arc<Outbox<Side>>,
-    control: Arc<Control>,
-    phase: Phase,
+pub type Session = Connection<Mqtt>;
+
+/// Where clients of MQTT come in.
+pub type Door = DoorOf<Mqtt>;
+
+/// The part of a connection that MQTT has alone.
+pub struct Mqtt {
     version: Version,
-    running: Option<Box<Running>>,
-    wait: Option<Wait>,
-    /// A packet waits for the end of a long change of metadata, see [`broker::LongChanges`].
-    awaits_metadata: bool,
-    now: Now,
-    /// When the phase began.
-    entered: Now,
-    received: Now,
-    sent: Now,
-    ticked: Now,
 }
 
-impl Session {
-    /// A connection that was just accepted at `now`.
-    #[must_use]
-    pub fn new(door: Door, peer: Peer, now: Now) -> Session {
-        let Door { broker, settings, shared } = door;
-        let outbox = Arc::new(Outbox::new(Side::new()));
-        let peer = Arc::new(peer);
-        let facts = Facts {
-            protocol: if peer.is_web_socket { "Web MQTT" } else { "MQTT" },
-            state: Phase::Connect.name(),
-            ..Facts::default()
-        };
-        let control = Arc::new(Control::new(outbox.clone(), peer.clone(), now.unix_ms, facts));
-        Session {
-            broker,
-            settings,
-            shared,
-            peer,
-            outbox,
-            control,
-            phase: Phase::Connect,
-            version: Version::V311,
-            running: None,
-            wait: None,
-            awaits_metadata: false,
-            now,
-            entered: now,
-            received: now,
-            sent: now,
-            ticked: now,
+impl Configured for Mqtt {
+    type Settings = Settings;
+}
+
+impl Protocol for Mqtt {
+    type Shown = Listed;
+    type Phase = Phase;
+    type Running = Running;
+    type Done = Done;
+
+    const IDLE_BUFFER_BYTES_KEPT: usize = 1024;
+
+    fn label() -> NameId {
+        static LABEL: LazyLock<NameId> = LazyLock::new(|| profile::intern("MQTT"));
+        *LABEL
+    }
+
+    fn listed_as(peer: &Peer) -> &'static str {
+        if peer.is_web_socket { "Web MQTT" } else { "MQTT" }
+    }
+
+    fn side() -> Side {
+        Side::new()
+    }
+
+    fn begin(_: &Settings, _: &Arc<Outbox<Side>>, _: Now) -> Mqtt {
+        Mqtt { version: Version::V311 }
+    }
+
+    fn step(session: &mut Session, input: &[u8]) -> Step {
+        session.packet_at(input).unwrap_or_else(|end| {
+            session.fail(&end);
+            Step::Took(0)
+        })
+    }
+
+    fn end_batch(session: &mut Session) {
+        if let Some(running) = &mut session.running {
+            running.end_batch();
+            if let Some(counters) = running.publishing.as_mut().and_then(|it| it.take_counters()) {
+                session.control.own.published.set(counters);
+            }
         }
     }
 
-    /// Bytes of memory of the connection.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        broker::ConnectionControl::memory(&*self.control).total()
+    fn close(session: &mut Session, reason: CloseReason) {
+        session.fail(&End::from(reason));
     }
 
+    fn heed_news(session: &mut Session) {
+        let Some(running) = &mut session.running else { return };
+        if running.held && !session.broker.alarms().raised().blocks() {
+            running.held = false;
+            session.control.set_state(session.phase.name());
+        }
+        if running.take_cancelled().is_some() && session.phase == Phase::Running {
+            session.fail(&End::new(reason::ADMINISTRATIVE_ACTION, "a queue of the session was deleted"));
+        }
+    }
+
+    fn poll(session: &mut Session, cx: &mut Context<'_>) {
+        if let Some(done) = session.poll_wait(cx) {
+            session.done(done);
+        }
+        if let Some(running) = &mut session.running {
+            running.poll(cx);
+        }
+    }
+
+    fn tick(session: &mut Session) {
+        let in_phase_ms = session.in_phase_ms();
+        match session.phase {
+            Phase::Connect if in_phase_ms >= session.settings.connect_timeout_ms => {
+                session.enter(Phase::Closed);
+            }
+            Phase::Opening if in_phase_ms >= CLAIM_TIMEOUT_MS => {
+                session.fail(&End::new(reason::SERVER_BUSY, "the session could not be opened in time"));
+            }
+            Phase::Opening if in_phase_ms >= CONFIRMS_TIMEOUT_MS => {
+                session.running().work.is_late.store(true, Ordering::Release);
+            }
+            Phase::Running => {
+                let silent_ms = session.silent_ms();
+                if session.silence_max_ms().is_some_and(|max_ms| silent_ms >= max_ms) {
+                    session.fail(&End::new(
+                        reason::KEEP_ALIVE_TIMEOUT,
+                        "nothing came for one and a half times the keep alive",
+                    ));
+                }
+            }
+            Phase::Draining if in_phase_ms >= CLOSE_TIMEOUT_MS => session.enter(Phase::Closed),
+            _ => {}
+        }
+    }
+
+    fn idle(session: &mut Session) {
+        session.outbox.lock().state().release_scratch();
+    }
+
+    fn next_tick_ms(session: &Session) -> u64 {
+        let after = |ms: u64| session.entered.monotonic_ms.saturating_add(ms);
+        match session.phase {
+            Phase::Connect => after(session.settings.connect_timeout_ms),
+            Phase::Opening if session.is_late() => after(CLAIM_TIMEOUT_MS),
+            Phase::Opening => after(CONFIRMS_TIMEOUT_MS),
+            Phase::Running => match session.silence_max_ms() {
+                // Not sooner than a tenth of the time after the last tick: a stalled connection must not make this spin.
+                Some(ms) => (session.received.monotonic_ms + ms).max(session.ticked.monotonic_ms + ms / 10),
+                None => u64::MAX,
+            },
+            Phase::Draining => after(CLOSE_TIMEOUT_MS),
+            Phase::Closed => u64::MAX,
+        }
+    }
+
+    fn heeds_end(session: &Session) -> bool {
+        session.phase == Phase::Running && session.wait.is_some()
+    }
+
+    fn output_drained(session: &mut Session) {
+        if let Some(running) = &mut session.running {
+            running.output_drained();
+        }
+    }
+}
+
+impl Session {
     /// Deletes all queues of the vhost, if the connection is open.
     pub(crate) fn delete_queues(&self) {
         let Some(running) = &self.running else { return };
@@ -158,50 +220,15 @@ impl Session {
         }
     }
 
-    /// Takes what has arrived, as far as it is whole.
-    fn take(&mut self, input: &[u8], now: Now) -> Progress {
-        self.now = now;
-        self.received = now;
-        self.heed_close();
-        self.heed_alarms();
-        let began = self.broker.stages().begin();
-        let (mut consumed, mut needed) = (0, 0);
-        while !self.stalls() {
-            if matches!(self.phase, Phase::Draining | Phase::Closed) {
-                consumed = input.len();
-                break;
-            }
-            match self.step(&input[consumed..]) {
-                Ok(Step::Took(count)) => consumed += count,
-                Ok(Step::Needs(count)) => {
-                    needed = count.min(input.len() - consumed + MORE_BYTES_MAX);
-                    break;
-                }
-                Ok(Step::Waits) => break,
-                Err(end) => self.fail(&end),
-            }
-        }
-        if consumed > 0 {
-            self.broker.stages().end(Stage::Parse, began);
-            self.control.received.add(consumed);
-        }
-        if let Some(running) = &mut self.running {
-            running.end_batch();
-            if let Some(counters) = running.publishing.as_mut().and_then(|it| it.take_counters()) {
-                *self.control.published.lock() = counters;
-            }
-        }
-        Progress { consumed, needed }
-    }
-
-    fn step(&mut self, input: &[u8]) -> Result<Step, End> {
+    /// Takes the packet at the front of the input.
+    fn packet_at(&mut self, input: &[u8]) -> Result<Step, End> {
         let bytes_max = match self.phase {
             Phase::Running => self.settings.packet_bytes_max,
             _ => self.settings.packet_bytes_max_unauthenticated,
         };
         let (frame, consumed) = match parse_frame(input, bytes_max)? {
             Parsed::Complete { frame, consumed } => (frame, consumed),
-            Parsed::Incomplete { needed } => return Ok(Step::Needs(needed)),
+            Parsed::Incomplete { needed } => return Ok(Step::needs(needed, input.len())),
         };
         if self.broker.long_changes().is_on() && matches!(frame.kind, 1 | 8 | 10) {
             self.awaits_metadata = true;
@@ -209,9 +236,9 @@ impl Session {
         }
         if self.phase == Phase::Connect && frame.kind == 1 {
             // A refusal is said in the words of the version that the client speaks.
-            self.version = Connect::claimed_version(frame.body).unwrap_or(self.version);
+            self.own.version = Connect::claimed_version(frame.body).unwrap_or(self.own.version);
         }
-        let packet = Packet::decode(&frame, self.version)?;
+        let packet = Packet::decode(&frame, self.own.version)?;
         match (self.phase, &packet) {
             (Phase::Connect, Packet::Connect(connect)) => self.connect(connect)?,
             (Phase::Connect, _) => {
@@ -239,7 +266,7 @@ impl Session {
 
     /// A packet of an open connection.
     fn packet(&mut self, packet: &Packet<'_>) -> Result<(), End> {
-        let (version, now_ms) = (self.version, self.now.unix_ms);
+        let (version, now_ms) = (self.own.version, self.now.unix_ms);
         let running = self.running();
         match packet {
             Packet::Publish(publish) => running.publish(publish, now_ms)?,
@@ -265,16 +292,12 @@ impl Session {
         Ok(())
     }
 
-    fn wait_for(&mut self, wait: impl Future<Output = Done> + Send + 'static) {
-        self.wait = Some(Box::pin(wait));
-    }
-
     /// CONNECT: logs in, claims the client id, and begins to open the session.
     fn connect(&mut self, connect: &Connect<'_>) -> Result<(), End> {
-        self.version = connect.version;
+        self.own.version = connect.version;
         let wishes = Wishes::of(connect, &self.settings, self.chosen_id())?;
         {
-            let mut facts = self.control.facts.lock();
+            let mut facts = self.control.info.lock();
             facts.protocol = protocol_name(connect.version, self.peer.is_web_socket);
             facts.client = Some(ClientFacts {
                 id: wishes.client_id.clone(),
@@ -286,7 +309,7 @@ impl Session {
         let (user, vhost) = login(&self.broker, &self.settings, &self.peer, connect, &info)?;
         check_client_id(connect, &self.peer)?;
         {
-            let mut facts = self.control.facts.lock();
+            let mut facts = self.control.info.lock();
             facts.user.clone_from(&user.name);
             facts.vhost = vhost.as_str().into();
         }
@@ -304,14 +327,13 @@ impl Session {
         });
         let receive_max = wishes.receive_max.min(self.settings.prefetch.max(1));
         self.set_up(&wishes, receive_max, &vhost);
-        let internal = Principal { user: self.shared.internal.clone(), ..principal.clone() };
+        let internal = Principal { user: self.settings.shared.internal.clone(), ..principal.clone() };
         let work = Arc::new(Work {
             broker: self.broker.clone(),
             principal,
             internal,
             settings: self.settings.clone(),
             sink,
-            shared: self.shared.clone(),
             client_id: wishes.client_id.clone(),
             expiry_s: wishes.expiry_s,
             is_late: AtomicBool::new(false),
@@ -319,7 +341,7 @@ impl Session {
         });
         let clean_start = wishes.clean_start;
         let mut running = Running::new(work.clone(), wishes, claim);
-        running.will = connect.will.as_ref().map(|will| Will::of(will, self.now.unix_ms));
+        running.will = connect.will.as_ref().map(|will| Box::new(Will::of(will, self.now.unix_ms)));
         let checked = running.check_will();
         self.running = Some(Box::new(running));
         self.enter(Phase::Opening);
@@ -377,7 +399,7 @@ impl Session {
         let settings = self.settings.clone();
         let running = self.running();
         if let (Some((_, queue)), true) = (sources.first(), running.expiry_s != ENDS_WITH_CONNECTION) {
-            // The session keeps the expiry that it has begun with, and the client is told.
+            // That of the CONNECT, or the one of before if it could not be changed: the client is told.
             running.expiry_s = expiry_of(queue);
         }
         let wishes = &running.wishes;
@@ -412,7 +434,7 @@ impl Session {
             if running.wishes.expiry_s == ENDS_WITH_CONNECTION && wanted_s != ENDS_WITH_CONNECTION {
                 return Err(End::protocol("a session that ends with its connection cannot be kept"));
             }
-            running.expiry_s = wanted_s;
+            running.set_expiry(wanted_s);
         }
         if disconnect.reason_code != reason::DISCONNECT_WITH_WILL {
             running.will = None;
@@ -434,35 +456,19 @@ impl Session {
         let mut output = self.outbox.lock();
         match self.phase {
             Phase::Connect | Phase::Opening => {
-                let code = connack_code(self.version, end.code);
+                let code = connack_code(self.own.version, end.code);
                 let ack = ConnAck { session_present: false, code, properties };
-                Packet::ConnAck(ack).encode(self.version, output.bytes());
+                Packet::ConnAck(ack).encode(self.own.version, output.bytes());
             }
-            _ if self.version == Version::V5 => {
+            _ if self.own.version == Version::V5 => {
                 let disconnect = Disconnect { reason_code: end.code, properties };
-                Packet::Disconnect(disconnect).encode(self.version, output.bytes());
+                Packet::Disconnect(disconnect).encode(self.own.version, output.bytes());
             }
             _ => {}
         }
         drop(output);
         self.release();
         self.enter(Phase::Draining);
-    }
-
-    fn enter(&mut self, phase: Phase) {
-        self.phase = phase;
-        self.entered = self.now;
-        self.control.set_state(phase.name());
-    }
-
-    fn heed_close(&mut self) {
-        if let Some(reason) = self.control.take_close() {
-            self.fail(&End::from(reason));
-        }
-        let cancelled = self.running.as_mut().and_then(|running| running.take_cancelled());
-        if cancelled.is_some() && self.phase == Phase::Running {
-            self.fail(&End::new(reason::ADMINISTRATIVE_ACTION, "a queue of the session was deleted"));
-        }
     }
 
     /// A connection that publishes while an alarm is on is not read from until all are off.
@@ -475,38 +481,6 @@ impl Session {
         stops
     }
 
-    fn heed_alarms(&mut self) {
-        let Some(running) = &mut self.running else { return };
-        if running.held && !self.broker.alarms().raised().blocks() {
-            running.held = false;
-            self.control.set_state(self.phase.name());
-        }
-    }
-
-    fn stalls(&self) -> bool {
-        self.wait.is_some()
-            || self.awaits_metadata
-            || self.running.as_ref().is_some_and(|running| running.is_stalled())
-    }
-
-    /// Drives what the session waits for.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.outbox.register(cx.waker());
-        self.heed_close();
-        self.heed_alarms();
-        self.awaits_metadata = self.awaits_metadata && self.broker.long_changes().poll_over(cx).is_pending();
-        if let Some(wait) = &mut self.wait
-            && let Poll::Ready(done) = wait.as_mut().poll(cx)
-        {
-            self.wait = None;
-            self.done(done);
-        }
-        if let Some(running) = &mut self.running {
-            let _goes_on = running.poll(cx);
-        }
-        if self.stalls() { Poll::Pending } else { Poll::Ready(()) }
-    }
-
     fn done(&mut self, done: Done) {
         match done {
             Done::Opened(Ok(opened)) => self.opened(opened),
@@ -514,7 +488,7 @@ impl Session {
             Done::Retains(Ok(retainer)) => self.running().retainer = retainer,
             Done::Retains(Err(end)) => self.fail(&end),
             Done::Subscribed(changed) => {
-                let is_v31 = self.version != Version::V5;
+                let is_v31 = self.own.version != Version::V5;
                 let failed = |code: u8| if is_v31 && code > 2 { reason::UNSPECIFIED_ERROR } else { code };
                 let codes: Vec<u8> = changed.codes.iter().map(|code| failed(*code)).collect();
                 let ack = SubAck { packet_id: changed.packet_id, codes: &codes, ..SubAck::default() };
@@ -532,100 +506,16 @@ impl Session {
         }
     }
 
-    /// Gives back all that the connection holds.
-    fn release(&mut self) {
-        self.wait = None;
-        if let Some(mut running) = self.running.take() {
-            running.release();
-        }
-    }
-
     /// Milliseconds of silence after which the client counts as gone; `None` is never.
     fn silence_max_ms(&self) -> Option<u64> {
         let keep_alive_s = self.running.as_ref()?.wishes.keep_alive_s;
         (keep_alive_s > 0).then_some(u64::from(keep_alive_s) * 1500)
     }
 
-    fn tick_at(&mut self, now: Now) {
-        let (idle_ms, interval_ms) = (now.since_ms(self.sent), now.since_ms(self.ticked));
-        self.now = now;
-        self.ticked = now;
-        self.heed_close();
-        match self.phase {
-            Phase::Connect if now.since_ms(self.entered) >= self.settings.connect_timeout_ms => {
-                self.enter(Phase::Closed);
-            }
-            Phase::Opening if now.since_ms(self.entered) >= CLAIM_TIMEOUT_MS => {
-                self.fail(&End::new(reason::SERVER_BUSY, "the session could not be opened in time"));
-            }
-            Phase::Opening if now.since_ms(self.entered) >= CONFIRMS_TIMEOUT_MS => {
-                self.running().work.is_late.store(true, Ordering::Release);
-            }
-            Phase::Running => {
-                if self.stalls() {
-                    // Nothing is read meanwhile, so silence says nothing.
-                    self.received = now;
-                }
-                let silence_ms = now.since_ms(self.received);
-                if self.silence_max_ms().is_some_and(|max_ms| silence_ms >= max_ms) {
-                    self.fail(&End::new(
-                        reason::KEEP_ALIVE_TIMEOUT,
-                        "nothing came for one and a half times the keep alive",
-                    ));
-                } else if idle_ms > interval_ms {
-                    self.outbox.release_buffer(IDLE_BUFFER_BYTES_KEPT);
-                    self.outbox.lock().state().release_scratch();
-                }
-            }
-            Phase::Draining if now.since_ms(self.entered) >= CLOSE_TIMEOUT_MS => self.enter(Phase::Closed),
-            _ => {}
-        }
-    }
-
     /// Whether the session is opened without waiting for confirms of the connection before.
     fn is_late(&self) -> bool {
         self.running.as_ref().is_some_and(|running| running.work.is_late.load(Ordering::Acquire))
     }
-
-    fn due_ms(&self) -> u64 {
-        let after = |ms: u64| self.entered.monotonic_ms.saturating_add(ms);
-        match self.phase {
-            Phase::Connect => after(self.settings.connect_timeout_ms),
-            Phase::Opening if self.is_late() => after(CLAIM_TIMEOUT_MS),
-            Phase::Opening => after(CONFIRMS_TIMEOUT_MS),
-            Phase::Running => match self.silence_max_ms() {
-                // Not sooner than a tenth of the time after the last tick: a stalled connection must not make this spin.
-                Some(ms) => (self.received.monotonic_ms + ms).max(self.ticked.monotonic_ms + ms / 10),
-                None => u64::MAX,
-            },
-            Phase::Draining => after(CLOSE_TIMEOUT_MS),
-            Phase::Closed => u64::MAX,
-        }
-    }
-
-    /// The thread that drives the session works for it, in profiles, as long as the scope lives.
-    fn profiled(&self) -> SessionScope {
-        match &self.running {
-            Some(running) => {
-                let principal = &running.work.principal;
-                profile::enter_session(*PROTOCOL, principal.vhost.label(), principal.connection.count)
-            }
-            None => profile::enter_session(*PROTOCOL, NameId::default(), 0),
-        }
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.release();
-    }
-}
-
-/// One step of the packet loop.
-enum Step {
-    Took(usize),
-    Needs(usize),
-    Waits,
 }
 
 #[cfg(test)]

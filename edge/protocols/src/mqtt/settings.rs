@@ -5,6 +5,8 @@ use std::sync::Arc;
 use broker::Broker;
 use platform::{Clock, RealClock};
 
+use super::shared::Shared;
+
 /// Which type of queue persistent sessions have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SessionQueueType {
@@ -75,6 +77,8 @@ pub struct Settings {
     pub retained_bytes_max: usize,
     /// Tells how long messages have waited.
     pub clock: Arc<dyn Clock>,
+    /// The state that all connections with these settings share.
+    pub shared: Arc<Shared>,
 }
 
 impl Default for Settings {
@@ -96,6 +100,7 @@ impl Default for Settings {
             retained_count_max: 100_000,
             retained_bytes_max: 1 << 30,
             clock: Arc::new(RealClock::new()),
+            shared: Arc::default(),
         }
     }
 }

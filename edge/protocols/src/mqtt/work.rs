@@ -14,7 +14,6 @@ use wire::mqtt::{Qos, shared_filter};
 use super::deliver::{AT_LEAST_ONCE, AT_MOST_ONCE, SHARED_FIRST, Side, Sink, Source};
 use super::retained::Retainer;
 use super::settings::Settings;
-use super::shared::Shared;
 use super::subscriptions::Filter;
 
 /// How long a session outlives its connection, in seconds: not at all.
@@ -40,6 +39,17 @@ fn shared_key(filter: &Filter) -> Vec<u8> {
     format!("{SHARED}{}/{}", filter.group.as_deref().unwrap_or_default(), filter.filter).into_bytes()
 }
 
+/// After how much unused time a queue goes, milliseconds; `None` is never.
+fn expires_ms_of(queue: &Queue) -> Option<u64> {
+    let expires_ms = queue.arguments().as_table().get("x-expires")?.as_i64()?;
+    u64::try_from(expires_ms).ok()
+}
+
+/// The expiry of a session that has this queue, seconds; `None` is never.
+pub(crate) fn expiry_of(queue: &Queue) -> Option<u32> {
+    u32::try_from(expires_ms_of(queue)? / 1000).ok()
+}
+
 /// State that the steps of a session share.
 pub(crate) struct Work {
     pub(crate) broker: Broker,
@@ -49,7 +59,6 @@ pub(crate) struct Work {
     pub(crate) internal: Principal,
     pub(crate) settings: Arc<Settings>,
     pub(crate) sink: Arc<Sink>,
-    pub(crate) shared: Arc<Shared>,
     pub(crate) client_id: Box<str>,
     /// Seconds that the session outlives its connection, as said in CONNECT; `None` is for ever.
     pub(crate) expiry_s: Option<u32>,
@@ -109,6 +118,35 @@ impl Work {
         }
         let drops = token == AT_MOST_ONCE && !is_lasting;
         self.consume(token, &name, Source { ack_required: token != AT_MOST_ONCE, drops, paused: false }).await
+    }
+
+    /// Lets a queue that outlives its connection do so for this time; a queue that does so already is left alone. After a crash of the node
+    /// the queue of a session that ends with its connection goes at once. `None` if nothing is to be done.
+    pub(crate) fn begin_set_expiry(&self, queue: &Queue, expiry_s: Option<u32>) -> Option<Commit> {
+        let wanted_ms = expiry_s.map(|seconds| (u64::from(seconds) * 1000).max(1));
+        if !queue.is_durable() || expires_ms_of(queue) == wanted_ms {
+            return None;
+        }
+        match self.broker.set_queue_expiry(&self.internal, queue, wanted_ms) {
+            Ok(commit) => Some(commit),
+            Err(refused) => {
+                self.keeps_expiry(&refused);
+                None
+            }
+        }
+    }
+
+    /// The same when a client is back: the expiry of a session is that of its latest CONNECT.
+    pub(crate) async fn set_expiry(&self, queue: &Queue) {
+        if let Some(commit) = self.begin_set_expiry(queue, self.expiry_s)
+            && let Err(refused) = commit.await
+        {
+            self.keeps_expiry(&refused);
+        }
+    }
+
+    fn keeps_expiry(&self, refused: &Refused) {
+        tracing::warn!(client_id = %self.client_id, ?refused, "a session keeps the expiry that it had");
     }
 
     /// Declares a queue: durable, or for this connection only.
@@ -254,7 +292,7 @@ impl Work {
 
     /// Retained messages of the vhost, read; with `makes` also if there are none yet.
     pub(crate) async fn retainer(&self, makes: bool) -> Result<Option<Arc<Retainer>>, Refused> {
-        let found = self.shared.retainers.of(&self.broker, &self.internal, makes)?;
+        let found = self.settings.shared.retainers.of(&self.broker, &self.internal, makes)?;
         if let Some(retainer) = &found {
             retainer.loaded().await;
         }

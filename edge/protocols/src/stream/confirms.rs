@@ -72,7 +72,7 @@ impl Running {
                 self.broker.stages().end_in(QueueKind::Stream, Stage::Confirm, run.began);
             }
             publisher.counted.confirmed.add(confirmed);
-            self.control.confirmed.add(confirmed);
+            self.control.own.confirmed.add(confirmed);
         }
         self.unconfirmed -= confirmed as usize;
         if has_ended {

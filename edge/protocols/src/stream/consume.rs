@@ -142,7 +142,7 @@ impl Running {
         if !is_single_active {
             consumer.begin_at(seek);
         }
-        self.control.consumers.lock().push(counted);
+        self.control.own.consumers.lock().push(counted);
         put(&mut self.consumers, id, consumer);
         Ok(())
     }
@@ -163,7 +163,7 @@ impl Running {
         if let Some(seat) = &consumer.seat {
             self.leave(seat, id);
         }
-        self.control.consumers.lock().retain(|counted| counted.id != id);
+        self.control.own.consumers.lock().retain(|counted| counted.id != id);
         true
     }
 
@@ -294,7 +294,7 @@ impl Running {
         consumer.is_sending = consumer.credit > 0;
         consumer.counted.consumed.add(records);
         consumer.counted.next.store(chunk.next_offset(), Ordering::Relaxed);
-        self.control.delivered.add(records);
+        self.control.own.delivered.add(records);
     }
 }
 

@@ -48,13 +48,13 @@ impl Running {
     /// A subscription leaves its group.
     pub(crate) fn leave(&mut self, seat: &GroupSeat, subscription: u8) {
         self.broker.stream_groups().leave(seat);
-        self.control.forget_news(subscription);
+        self.control.own.forget_news(subscription);
         self.asked.retain(|asked| asked.subscription != subscription);
     }
 
     /// Passes on what subscriptions are to become.
     pub(crate) fn heed_groups(&mut self, now: Now) {
-        for (subscription, news) in self.control.take_news() {
+        for (subscription, news) in self.control.own.take_news() {
             let found = self.consumers.get_mut(usize::from(subscription)).and_then(Option::as_mut);
             let Some(consumer) = found else { continue };
             consumer.is_active = news == GroupNews::Activate;

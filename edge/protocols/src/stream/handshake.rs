@@ -11,7 +11,7 @@ use wire::stream::{ListBuf, ResponseCode, responses};
 
 use super::settings::{FRAME_BYTES_MAX, Settings};
 use crate::Peer;
-use crate::login::{Attempt, LoginRefused, Means, Mechanism};
+use crate::login::{Attempt, LoginRefused, Mechanism};
 
 /// Longest name of a connection that its client gives it, bytes.
 const NAME_BYTES_MAX: usize = 1024;
@@ -33,21 +33,12 @@ pub(crate) fn note_client(properties: &PeerProperties<'_>, info: &mut Connection
 
 /// The server's description of itself.
 pub(crate) fn server_properties(settings: &Settings, cluster_name: &str) -> ListBuf {
-    ListBuf::of([
-        ("cluster_name", cluster_name),
-        ("copyright", "Copyright (c) 2026 the Warren authors"),
-        ("information", "Licensed under the Apache License 2.0"),
-        ("platform", &settings.platform),
-        ("product", &settings.product),
-        ("version", &settings.version),
-        ("warren_version", &settings.warren_version),
-    ])
+    ListBuf::of([("cluster_name", cluster_name)].into_iter().chain(settings.product.properties()))
 }
 
 /// Names of the mechanisms that this client may use.
 pub(crate) fn mechanisms(settings: &Settings, peer: &Peer) -> ListBuf {
-    let offered = settings.mechanisms.iter().filter(|mechanism| mechanism.is_offered(peer));
-    ListBuf::of(offered.map(|mechanism| mechanism.name()))
+    ListBuf::of(settings.logins.offered(peer))
 }
 
 /// How a login ended.
@@ -61,10 +52,9 @@ pub(crate) fn login(
     asked: &SaslAuthenticate<'_>,
     info: &ConnectionInfo,
 ) -> Login {
-    let means = Means { mechanisms: &settings.mechanisms, anonymous: settings.anonymous.as_ref() };
     let attempt =
         Attempt { mechanism: asked.mechanism.as_bytes(), response: asked.response.unwrap_or_default() };
-    means.login(broker, peer, attempt, info).map_err(|refused| match refused {
+    settings.logins.login(broker, peer, attempt, info).map_err(|refused| match refused {
         LoginRefused::UnknownMechanism => ResponseCode::SASL_MECHANISM_NOT_SUPPORTED,
         LoginRefused::Malformed(..) => ResponseCode::SASL_ERROR,
         LoginRefused::Refused(_) => ResponseCode::AUTHENTICATION_FAILURE,

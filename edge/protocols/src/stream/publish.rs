@@ -79,7 +79,7 @@ impl Running {
             confirmed: Counter::default(),
             errored: Counter::default(),
         });
-        self.control.publishers.lock().push(counted.clone());
+        self.control.own.publishers.lock().push(counted.clone());
         let reference = asked.reference.as_bytes();
         let slot = (!reference.is_empty()).then(|| PublisherSlot(reference.into()));
         let publisher = Publisher { used, slot, pending: VecDeque::new(), counted };
@@ -107,7 +107,7 @@ impl Running {
             return false;
         };
         self.unconfirmed -= publisher.pending.iter().map(|run| run.count as usize).sum::<usize>();
-        self.control.publishers.lock().retain(|counted| counted.id != id);
+        self.control.own.publishers.lock().retain(|counted| counted.id != id);
         true
     }
 
@@ -133,7 +133,7 @@ impl Running {
         };
         let _profiled = profile::enter_queue(publisher.used.log.id());
         publisher.counted.published.add(publish.len().into());
-        self.control.published.add(publish.len().into());
+        self.control.own.published.add(publish.len().into());
         let Ok(mut appender) = publisher.used.log.append() else {
             return self.refuse(publish.publisher_id, publish.entries(), ResponseCode::STREAM_NOT_AVAILABLE);
         };

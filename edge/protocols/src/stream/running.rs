@@ -20,6 +20,7 @@ use super::publish::Publisher;
 use super::session::Wait;
 use super::settings::Settings;
 use crate::Now;
+use crate::connection::Opened;
 use crate::outbox::{Outbox, OutputBytes};
 
 /// The reaction to a frame.
@@ -124,11 +125,6 @@ impl Running {
             output_full: false,
             turn: 0,
         }
-    }
-
-    /// Whether nothing is read.
-    pub(crate) fn is_stalled(&self) -> bool {
-        self.is_full || self.is_held || self.output_full
     }
 
     /// Whether it waits for the end of an alarm.
@@ -300,9 +296,18 @@ impl Running {
             }
         }
     }
+}
 
-    /// The connection ends.
-    pub(crate) fn release(&mut self) {
+impl Opened for Running {
+    fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    fn is_stalled(&self) -> bool {
+        self.is_full || self.is_held || self.output_full
+    }
+
+    fn release(&mut self) {
         for id in 0..=u8::MAX {
             self.drop_publisher(id);
             self.drop_consumer(id);

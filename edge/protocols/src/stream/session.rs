@@ -2,13 +2,11 @@
 //!
 //! Refuses to know sockets and tasks: [`crate::Session`] says what drives it.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
-use broker::{Broker, ConnectionInfo, Principal, Stage, User};
-use platform::profile::{self, NameId, SessionScope};
+use broker::{CloseReason, Principal, User};
+use platform::profile::{self, NameId};
 use wire::stream::commands::{Heartbeat, Tune};
 use wire::stream::requests::{self, Close, Open, SaslAuthenticate};
 use wire::stream::{
@@ -16,24 +14,19 @@ use wire::stream::{
     responses,
 };
 
-use super::control::Control;
+use super::control::Listed;
 use super::end::End;
 use super::errors::count_answer;
 use super::handshake::{self, advertised};
 use super::running::{Next, Running};
 use super::settings::Settings;
+use crate::connection::{Configured, Connection, DoorOf, Phase as _, Protocol, Step};
 use crate::login::Mechanism;
 use crate::outbox::{Outbox, OutputBytes};
-use crate::{Now, Peer, Progress};
+use crate::{Now, Peer};
 
-mod driven;
 #[cfg(test)]
 mod tests;
-
-pub use driven::Door;
-
-/// The name of the protocol in profiles.
-static PROTOCOL: LazyLock<NameId> = LazyLock::new(|| profile::intern("stream"));
 
 /// The name of the protocol in listings.
 const PROTOCOL_NAME: &str = "stream";
@@ -42,12 +35,6 @@ const PROTOCOL_NAME: &str = "stream";
 const CLOSE_TIMEOUT_MS: u64 = 10_000;
 /// How long a refused client waits for its answer, milliseconds; RabbitMQ's time.
 const REFUSAL_MS: u64 = 3_000;
-
-/// Of an incomplete frame so many more bytes are asked for at once, at most: memory follows what arrives, not what a length says.
-const MORE_BYTES_MAX: usize = 256 << 10;
-
-/// Output buffers above this are given back when nothing was written for a whole interval between ticks.
-const IDLE_BUFFER_BYTES_KEPT: usize = 1024;
 
 /// Heartbeats that may stay away before the client counts as gone.
 const SILENT_HEARTBEATS_MAX: u64 = 2;
@@ -66,7 +53,7 @@ const METADATA_KEYS: [u16; 5] = [
 
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(crate) enum Phase {
     /// The client says what it is.
     PeerProperties,
     /// It asks for mechanisms.
@@ -86,9 +73,12 @@ enum Phase {
     Closed,
 }
 
-impl Phase {
-    /// RabbitMQ's name.
-    const fn name(self) -> &'static str {
+impl crate::connection::Phase for Phase {
+    const FIRST: Phase = Phase::PeerProperties;
+    const DRAINING: Phase = Phase::Draining;
+    const CLOSED: Phase = Phase::Closed;
+
+    fn name(self) -> &'static str {
         match self {
             Phase::PeerProperties | Phase::Mechanisms | Phase::Login | Phase::Tuning | Phase::Opening => {
                 "starting"
@@ -98,10 +88,14 @@ impl Phase {
             Phase::Closed => "closed",
         }
     }
+
+    fn drops_input(self) -> bool {
+        matches!(self, Phase::Refused | Phase::Draining | Phase::Closed)
+    }
 }
 
 /// The answer that a request waits for, as bytes.
-pub(crate) type Wait = Pin<Box<dyn Future<Output = Vec<u8>> + Send>>;
+pub(crate) type Wait = crate::connection::Wait<Vec<u8>>;
 
 /// The bytes of an answer.
 pub(crate) fn encoded<'a>(correlation_id: u32, response: impl Into<Response<'a>>) -> Vec<u8> {
@@ -111,116 +105,135 @@ pub(crate) fn encoded<'a>(correlation_id: u32, response: impl Into<Response<'a>>
 }
 
 /// One connection of the stream protocol, server side.
-pub struct Session {
-    broker: Broker,
-    settings: Arc<Settings>,
-    peer: Peer,
-    outbox: Arc<Outbox<()>>,
-    control: Arc<Control>,
-    phase: Phase,
+pub type Session = Connection<Stream>;
+
+/// Where clients of the stream protocol come in.
+pub type Door = DoorOf<Stream>;
+
+/// The part of a connection that the stream protocol has alone.
+pub struct Stream {
     login: Option<(Arc<User>, Mechanism)>,
-    running: Option<Box<Running>>,
-    wait: Option<Wait>,
     /// The answer that a refused client gets later.
     refusal: Vec<u8>,
-    /// A frame waits for the end of a long change of metadata, see [`broker::LongChanges`].
-    awaits_metadata: bool,
     /// Negotiated, bytes.
     frame_max: u32,
     /// Negotiated, seconds.
     heartbeat_s: u32,
-    now: Now,
-    /// When the phase began.
-    entered: Now,
-    received: Now,
-    sent: Now,
-    ticked: Now,
 }
 
-/// One step of the frame loop.
-enum Step {
-    Took(usize),
-    Needs(usize),
-    Waits,
+impl Configured for Stream {
+    type Settings = Settings;
+}
+
+impl Protocol for Stream {
+    type Shown = Listed;
+    type Phase = Phase;
+    type Running = Running;
+    type Done = Vec<u8>;
+
+    const IDLE_BUFFER_BYTES_KEPT: usize = 1024;
+
+    fn label() -> NameId {
+        static LABEL: LazyLock<NameId> = LazyLock::new(|| profile::intern(PROTOCOL_NAME));
+        *LABEL
+    }
+
+    fn listed_as(_: &Peer) -> &'static str {
+        PROTOCOL_NAME
+    }
+
+    fn side() {}
+
+    fn begin(_: &Settings, _: &Arc<Outbox<()>>, _: Now) -> Stream {
+        Stream { login: None, refusal: Vec::new(), frame_max: 0, heartbeat_s: 0 }
+    }
+
+    fn accepted(session: &mut Session) {
+        session.broker.log_accepted(PROTOCOL_NAME, &session.peer.connection_name());
+    }
+
+    fn step(session: &mut Session, input: &[u8]) -> Step {
+        session.frame_at(input).unwrap_or_else(|end| {
+            session.fail(&end);
+            Step::Took(input.len())
+        })
+    }
+
+    fn end_batch(session: &mut Session) {
+        session.go_on();
+    }
+
+    /// An operator, or the end of the node, closes the connection.
+    fn close(session: &mut Session, reason: CloseReason) {
+        if session.is_ending() {
+            return;
+        }
+        session.broker.log_forced(PROTOCOL_NAME, &session.control.info.lock().clone(), &reason);
+        session.release();
+        session.enter(Phase::Draining);
+    }
+
+    fn poll(session: &mut Session, cx: &mut Context<'_>) {
+        if let Some(answer) = session.poll_wait(cx) {
+            count_answer(&session.broker, &answer);
+            session.outbox.lock().bytes().extend_from_slice(&answer);
+        }
+        session.go_on();
+    }
+
+    fn tick(session: &mut Session) {
+        let in_phase_ms = session.in_phase_ms();
+        match session.phase {
+            Phase::Running => session.tick_running(),
+            Phase::Refused if in_phase_ms >= REFUSAL_MS => {
+                let refusal = std::mem::take(&mut session.own.refusal);
+                count_answer(&session.broker, &refusal);
+                session.outbox.lock().bytes().extend_from_slice(&refusal);
+                session.enter(Phase::Draining);
+            }
+            Phase::Closing | Phase::Draining if in_phase_ms >= CLOSE_TIMEOUT_MS => {
+                session.enter(Phase::Closed);
+            }
+            Phase::Refused | Phase::Closing | Phase::Draining | Phase::Closed => {}
+            _ if in_phase_ms >= session.settings.step_timeout_ms => {
+                let phase = session.phase;
+                tracing::warn!(connection = %session.peer.connection_name(), ?phase, "a client did not go on in time");
+                session.enter(Phase::Closed);
+            }
+            _ => {}
+        }
+    }
+
+    fn next_tick_ms(session: &Session) -> u64 {
+        let after = |ms: u64| session.entered.monotonic_ms.saturating_add(ms);
+        match session.phase {
+            Phase::Running => {
+                let answer = session.running.as_ref().map_or(u64::MAX, |running| running.answer_due_ms());
+                let beat = session.heartbeat_ms().map_or(u64::MAX, |ms| {
+                    let silent = session.received.monotonic_ms + ms * SILENT_HEARTBEATS_MAX;
+                    let beat = (session.sent.monotonic_ms + ms / 2).min(silent);
+                    // A stalled connection, or a full socket, must not make this spin.
+                    beat.max(session.ticked.monotonic_ms + ms / 10)
+                });
+                answer.min(beat)
+            }
+            Phase::Refused => after(REFUSAL_MS),
+            Phase::Closing | Phase::Draining => after(CLOSE_TIMEOUT_MS),
+            Phase::Closed => u64::MAX,
+            _ => after(session.settings.step_timeout_ms),
+        }
+    }
+
+    fn output_drained(session: &mut Session) {
+        session.go_on();
+    }
 }
 
 impl Session {
-    /// A connection that was just accepted at `now`.
-    #[must_use]
-    pub fn new(broker: Broker, settings: Arc<Settings>, peer: Peer, now: Now) -> Session {
-        let outbox = Arc::new(Outbox::new(()));
-        let info = ConnectionInfo {
-            name: peer.connection_name(),
-            peer_host: peer.remote.ip().to_string(),
-            peer_port: peer.remote.port(),
-            host: peer.local.ip().to_string(),
-            port: peer.local.port(),
-            protocol: PROTOCOL_NAME,
-            state: Phase::PeerProperties.name(),
-            connected_at_ms: now.unix_ms,
-            tls: peer.tls.clone(),
-            ..ConnectionInfo::default()
-        };
-        broker.log_accepted(PROTOCOL_NAME, &info.name);
-        let control = Arc::new(Control::new(outbox.clone(), info));
-        Session {
-            broker,
-            settings,
-            peer,
-            outbox,
-            control,
-            phase: Phase::PeerProperties,
-            login: None,
-            running: None,
-            wait: None,
-            refusal: Vec::new(),
-            awaits_metadata: false,
-            frame_max: 0,
-            heartbeat_s: 0,
-            now,
-            entered: now,
-            received: now,
-            sent: now,
-            ticked: now,
-        }
-    }
-
-    /// Takes what has arrived, as far as it is whole.
-    fn take(&mut self, input: &[u8], now: Now) -> Progress {
-        self.now = now;
-        self.received = now;
-        self.heed_close();
-        let began = self.broker.stages().begin();
-        let (mut consumed, mut needed) = (0, 0);
-        while !self.stalls() {
-            if matches!(self.phase, Phase::Refused | Phase::Draining | Phase::Closed) {
-                consumed = input.len();
-                break;
-            }
-            match self.step(&input[consumed..]) {
-                Ok(Step::Took(count)) => consumed += count,
-                Ok(Step::Needs(count)) => {
-                    needed = count.min(input.len() - consumed + MORE_BYTES_MAX);
-                    break;
-                }
-                Ok(Step::Waits) => break,
-                Err(end) => {
-                    self.fail(&end);
-                    consumed = input.len();
-                }
-            }
-        }
-        if consumed > 0 {
-            self.broker.stages().end(Stage::Parse, began);
-            self.control.received.add(consumed);
-        }
-        self.go_on();
-        Progress { consumed, needed }
-    }
-
-    fn step(&mut self, input: &[u8]) -> Result<Step, End> {
+    /// Takes the frame at the front of the input.
+    fn frame_at(&mut self, input: &[u8]) -> Result<Step, End> {
         let bytes_max = match self.phase {
-            Phase::Running | Phase::Closing => self.frame_max,
+            Phase::Running | Phase::Closing => self.own.frame_max,
             _ => self.settings.initial_frame_max,
         };
         let parsed = parse_frame(input, bytes_max as usize).map_err(|error| match error {
@@ -229,7 +242,7 @@ impl Session {
         })?;
         let (frame, consumed) = match parsed {
             Parsed::Complete { frame, consumed } => (frame, consumed),
-            Parsed::Incomplete { needed } => return Ok(Step::Needs(needed)),
+            Parsed::Incomplete { needed } => return Ok(Step::needs(needed, input.len())),
         };
         if self.broker.long_changes().is_on() && METADATA_KEYS.contains(&frame.key) {
             self.awaits_metadata = true;
@@ -301,10 +314,10 @@ impl Session {
                 self.log_in(*correlation_id, asked);
             }
             (Phase::Tuning, Message::TuneResponse(tune) | Message::Command(Command::Tune(tune))) => {
-                self.frame_max = handshake::frame_max(self.settings.frame_max, tune.frame_max);
-                self.heartbeat_s = tune.heartbeat;
+                self.own.frame_max = handshake::frame_max(self.settings.frame_max, tune.frame_max);
+                self.own.heartbeat_s = tune.heartbeat;
                 let mut info = self.control.info.lock();
-                info.frame_max = self.frame_max;
+                info.frame_max = self.own.frame_max;
                 info.heartbeat_s = u16::try_from(tune.heartbeat).unwrap_or(u16::MAX);
                 drop(info);
                 self.enter(Phase::Opening);
@@ -325,7 +338,7 @@ impl Session {
                 info.user = user.name.to_string();
                 info.auth_mechanism = mechanism.name().into();
                 drop(info);
-                self.login = Some((user, mechanism));
+                self.own.login = Some((user, mechanism));
                 self.respond(correlation_id, handshake::answer(ResponseCode::OK));
                 let tune = Tune { frame_max: self.settings.frame_max, heartbeat: self.settings.heartbeat_s };
                 Command::from(tune).encode(self.outbox.lock().bytes());
@@ -343,13 +356,15 @@ impl Session {
     /// Ends the connection with an answer that comes late.
     fn refuse<'a>(&mut self, correlation_id: u32, response: impl Into<Response<'a>>) {
         self.release();
-        response.into().encode(correlation_id, &mut self.refusal);
+        response.into().encode(correlation_id, &mut self.own.refusal);
         self.enter(Phase::Refused);
     }
 
     /// A client that is logged in proves once more that it is who it was.
     fn login_again(&mut self, correlation_id: u32, asked: &super::running::LoginAgain) -> Result<(), End> {
-        let Some((user, mechanism)) = &self.login else { return Err(End::unknown("nobody is logged in")) };
+        let Some((user, mechanism)) = &self.own.login else {
+            return Err(End::unknown("nobody is logged in"));
+        };
         let asked = SaslAuthenticate { mechanism: &asked.mechanism, response: Some(&asked.response) };
         let code = if mechanism.name() == asked.mechanism {
             let info = self.control.info.lock().clone();
@@ -376,7 +391,7 @@ impl Session {
     }
 
     fn open(&mut self, correlation_id: u32, asked: &Open<'_>) {
-        let Some((user, _)) = self.login.clone() else { return };
+        let Some((user, _)) = self.own.login.clone() else { return };
         self.control.info.lock().vhost = asked.virtual_host.to_owned();
         let (id, control) = (self.broker.next_connection_id(), self.control.clone());
         let name = user.name.clone();
@@ -404,7 +419,7 @@ impl Session {
             self.settings.clone(),
             (self.outbox.clone(), Waker::from(self.outbox.clone())),
             self.control.clone(),
-            (advertised, self.peer.tls.is_some(), self.frame_max),
+            (advertised, self.peer.tls.is_some(), self.own.frame_max),
         )));
         self.enter(Phase::Running);
         self.broker.log_let_in(&self.control.info.lock().clone());
@@ -412,7 +427,7 @@ impl Session {
 
     /// Ends the connection, and says why to a client that is let in.
     fn fail(&mut self, end: &End) {
-        if matches!(self.phase, Phase::Refused | Phase::Closing | Phase::Draining | Phase::Closed) {
+        if self.is_ending() {
             return;
         }
         let info = self.control.info.lock().clone();
@@ -430,27 +445,8 @@ impl Session {
         self.enter(Phase::Closing);
     }
 
-    fn enter(&mut self, phase: Phase) {
-        self.phase = phase;
-        self.entered = self.now;
-        self.control.set_state(phase.name());
-    }
-
-    /// An operator, or the end of the node, closes the connection.
-    fn heed_close(&mut self) {
-        let Some(reason) = self.control.take_close() else { return };
-        if matches!(self.phase, Phase::Refused | Phase::Closing | Phase::Draining | Phase::Closed) {
-            return;
-        }
-        self.broker.log_forced(PROTOCOL_NAME, &self.control.info.lock().clone(), &reason);
-        self.release();
-        self.enter(Phase::Draining);
-    }
-
-    fn stalls(&self) -> bool {
-        self.wait.is_some()
-            || self.awaits_metadata
-            || self.running.as_ref().is_some_and(|running| running.is_stalled())
+    fn is_ending(&self) -> bool {
+        self.phase.drops_input() || self.phase == Phase::Closing
     }
 
     /// Confirms and deliveries, as far as there is something and room for it.
@@ -464,65 +460,14 @@ impl Session {
         }
     }
 
-    /// Drives what the session waits for.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.outbox.register(cx.waker());
-        self.heed_close();
-        self.awaits_metadata = self.awaits_metadata && self.broker.long_changes().poll_over(cx).is_pending();
-        if let Some(wait) = &mut self.wait
-            && let Poll::Ready(answer) = wait.as_mut().poll(cx)
-        {
-            self.wait = None;
-            count_answer(&self.broker, &answer);
-            self.outbox.lock().bytes().extend_from_slice(&answer);
-        }
-        self.go_on();
-        if self.stalls() { Poll::Pending } else { Poll::Ready(()) }
-    }
-
-    /// Gives back all that the connection holds.
-    fn release(&mut self) {
-        self.wait = None;
-        if let Some(mut running) = self.running.take() {
-            running.release();
-        }
-    }
-
     fn heartbeat_ms(&self) -> Option<u64> {
-        (self.phase == Phase::Running && self.heartbeat_s > 0).then_some(u64::from(self.heartbeat_s) * 1000)
+        (self.phase == Phase::Running && self.own.heartbeat_s > 0)
+            .then_some(u64::from(self.own.heartbeat_s) * 1000)
     }
 
-    fn tick_at(&mut self, now: Now) {
-        let (idle_ms, interval_ms) = (now.since_ms(self.sent), now.since_ms(self.ticked));
-        (self.now, self.ticked) = (now, now);
-        self.heed_close();
-        match self.phase {
-            Phase::Running => self.tick_running(now, idle_ms, interval_ms),
-            Phase::Refused if now.since_ms(self.entered) >= REFUSAL_MS => {
-                let refusal = std::mem::take(&mut self.refusal);
-                count_answer(&self.broker, &refusal);
-                self.outbox.lock().bytes().extend_from_slice(&refusal);
-                self.enter(Phase::Draining);
-            }
-            Phase::Closing | Phase::Draining if now.since_ms(self.entered) >= CLOSE_TIMEOUT_MS => {
-                self.enter(Phase::Closed);
-            }
-            Phase::Refused | Phase::Closing | Phase::Draining | Phase::Closed => {}
-            _ if now.since_ms(self.entered) >= self.settings.step_timeout_ms => {
-                let phase = self.phase;
-                tracing::warn!(connection = %self.peer.connection_name(), ?phase, "a client did not go on in time");
-                self.enter(Phase::Closed);
-            }
-            _ => {}
-        }
-    }
-
-    fn tick_running(&mut self, now: Now, idle_ms: u64, interval_ms: u64) {
-        if self.stalls() {
-            // Nothing is read meanwhile, so silence says nothing.
-            self.received = now;
-        }
-        let overdue = self.running.as_ref().is_some_and(|running| running.is_unanswered(now));
+    fn tick_running(&mut self) {
+        let silent_ms = self.silent_ms();
+        let overdue = self.running.as_ref().is_some_and(|running| running.is_unanswered(self.now));
         if overdue {
             tracing::info!(connection = %self.peer.connection_name(), "a client did not answer a consumer update in time");
             self.release();
@@ -530,56 +475,16 @@ impl Session {
             return;
         }
         if let Some(heartbeat_ms) = self.heartbeat_ms() {
-            if now.since_ms(self.received) >= heartbeat_ms * SILENT_HEARTBEATS_MAX {
+            if silent_ms >= heartbeat_ms * SILENT_HEARTBEATS_MAX {
                 tracing::info!(connection = %self.peer.connection_name(), "a client is silent and counts as gone");
                 self.release();
                 self.enter(Phase::Closed);
                 return;
             }
-            if idle_ms >= heartbeat_ms / 2 && self.outbox.pending_bytes() == 0 {
+            if self.now.since_ms(self.sent) >= heartbeat_ms / 2 && self.outbox.pending_bytes() == 0 {
                 Command::from(Heartbeat {}).encode(self.outbox.lock().bytes());
             }
         }
-        if idle_ms > interval_ms {
-            self.outbox.release_buffer(IDLE_BUFFER_BYTES_KEPT);
-        }
         self.go_on();
-    }
-
-    fn due_ms(&self) -> u64 {
-        let after = |ms: u64| self.entered.monotonic_ms.saturating_add(ms);
-        match self.phase {
-            Phase::Running => {
-                let answer = self.running.as_ref().map_or(u64::MAX, |running| running.answer_due_ms());
-                let beat = self.heartbeat_ms().map_or(u64::MAX, |ms| {
-                    let silent = self.received.monotonic_ms + ms * SILENT_HEARTBEATS_MAX;
-                    let beat = (self.sent.monotonic_ms + ms / 2).min(silent);
-                    // A stalled connection, or a full socket, must not make this spin.
-                    beat.max(self.ticked.monotonic_ms + ms / 10)
-                });
-                answer.min(beat)
-            }
-            Phase::Refused => after(REFUSAL_MS),
-            Phase::Closing | Phase::Draining => after(CLOSE_TIMEOUT_MS),
-            Phase::Closed => u64::MAX,
-            _ => after(self.settings.step_timeout_ms),
-        }
-    }
-
-    /// The thread that drives the session works for it, in profiles, as long as the scope lives.
-    fn profiled(&self) -> SessionScope {
-        match &self.running {
-            Some(running) => {
-                let principal = &running.principal;
-                profile::enter_session(*PROTOCOL, principal.vhost.label(), principal.connection.count)
-            }
-            None => profile::enter_session(*PROTOCOL, NameId::default(), 0),
-        }
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.release();
     }
 }

@@ -1,6 +1,6 @@
 //! Settings of connections of the stream protocol.
 
-use crate::login::{Anonymous, Mechanism};
+use crate::{Logins, Product};
 
 /// Settings of connections of the stream protocol. Defaults are RabbitMQ's.
 #[derive(Clone, Debug)]
@@ -27,22 +27,14 @@ pub struct Settings {
     pub advertised_tls_host: String,
     /// The port for them.
     pub advertised_tls_port: Option<u16>,
-    /// Mechanisms offered, in the order offered. Default as RabbitMQ 4.3: ANONYMOUS, AMQPLAIN, PLAIN.
-    pub mechanisms: Vec<Mechanism>,
-    /// The anonymous user; `None` refuses them even if the mechanism is offered. Default guest.
-    pub anonymous: Option<Anonymous>,
+    /// How clients may log in.
+    pub logins: Logins,
     /// Time for each step from the first byte to the open vhost, milliseconds. Default 10,000.
     pub step_timeout_ms: u64,
     /// Time that a client has to answer, milliseconds. Default 60,000.
     pub request_timeout_ms: u64,
-    /// `product` of the server's properties.
-    pub product: String,
-    /// `version` of the server's properties: which RabbitMQ clients should take this for. Default 4.3.6.
-    pub version: String,
-    /// `warren_version` of the server's properties.
-    pub warren_version: String,
-    /// `platform` of the server's properties.
-    pub platform: String,
+    /// The server in the words of its properties.
+    pub product: Product,
 }
 
 /// Largest frame where no limit is set, bytes.
@@ -62,14 +54,10 @@ impl Default for Settings {
             advertised_port: None,
             advertised_tls_host: "localhost".into(),
             advertised_tls_port: None,
-            mechanisms: vec![Mechanism::Anonymous, Mechanism::AmqPlain, Mechanism::Plain],
-            anonymous: Some(Anonymous { user: "guest".into(), password: "guest".into() }),
+            logins: Logins::default(),
             step_timeout_ms: 10_000,
             request_timeout_ms: 60_000,
-            product: "RabbitMQ".into(),
-            version: "4.3.6".into(),
-            warren_version: env!("CARGO_PKG_VERSION").into(),
-            platform: "Rust".into(),
+            product: Product::default(),
         }
     }
 }

@@ -245,7 +245,9 @@ impl Full {
         };
         let request = ConsumeRequest { queue: name.as_bytes(), spec };
         let asked = life.broker.consume(&life.principal, request, life.session.clone());
-        let (queue, _) = asked.map_err(|refused| format!("a consumer of {name} is refused: {refused:?}"))?;
+        let (queue, call) =
+            asked.map_err(|refused| format!("a consumer of {name} is refused: {refused:?}"))?;
+        drop(call.into_call());
         life.consumers.insert(token, slot);
         life.tokens.insert(token, slot);
         queue.resume(life.consumer(token));

@@ -438,7 +438,7 @@ impl Brook {
         let request = ConsumeRequest { queue: NAME.as_bytes(), spec };
         let session = site.life.session.clone();
         let (_, call) = site.life.broker.consume(&site.life.principal, request, session).map_err(refused)?;
-        site.answer(call)?.map_err(refused)?;
+        site.answer(call.into_call())?.map_err(refused)?;
         queue.resume(site.life.consumer(token));
         Ok(token)
     }

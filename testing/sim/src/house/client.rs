@@ -2,14 +2,15 @@
 //! in them, and does not wait.
 
 use std::sync::Arc;
-use std::task::{Context, Waker};
 
 use broker::Broker;
+use protocols::Peer;
 use protocols::amqp091::{Session, Settings};
-use protocols::{Now, OutputBytes, Peer};
 use wire::amqp091::methods::{channel, connection};
 use wire::amqp091::sasl::{Credentials, encode_plain};
 use wire::amqp091::{FRAME_METHOD, Method, PROTOCOL_HEADER, Parsed, ShortStr, Table, parse_frame};
+
+use super::line::{Line, NOW};
 
 /// A frame from the broker.
 pub(super) struct Got {
@@ -25,15 +26,7 @@ impl Got {
 }
 
 /// An open connection with channel 1.
-pub(super) struct Client {
-    session: Session,
-    outbox: Arc<dyn OutputBytes>,
-    input: Vec<u8>,
-    output: Vec<u8>,
-}
-
-/// Time does not pass for the connection.
-const NOW: Now = Now { monotonic_ms: 1000, unix_ms: 0 };
+pub(super) struct Client(Line<Session>);
 
 impl Client {
     /// Connects; `idle` has the broker do what it can.
@@ -41,13 +34,12 @@ impl Client {
         let address = "127.0.0.1:5672".parse().map_err(|error| format!("{error}"))?;
         let peer = Peer::plain(address, address, 7);
         let session = Session::new(broker.clone(), Arc::new(Settings::default()), peer, NOW);
-        let outbox = session.outbox();
-        let mut client = Client { session, outbox, input: Vec::new(), output: Vec::new() };
+        let mut client = Client(Line::new(session));
         let mut step = |client: &mut Client, answer: &str| {
             idle();
             client.expect(answer).map(drop)
         };
-        client.send(&PROTOCOL_HEADER);
+        client.0.send(&PROTOCOL_HEADER);
         step(&mut client, "connection.start")?;
         let response = encode_plain(Credentials { user: b"guest", password: b"guest" });
         client.method(
@@ -71,51 +63,23 @@ impl Client {
 
     /// Bytes arrive; those that cannot be taken yet are kept.
     pub(super) fn send(&mut self, bytes: &[u8]) {
-        self.input.extend_from_slice(bytes);
-        self.turn();
+        self.0.send(bytes);
     }
 
     pub(super) fn method<'a>(&mut self, channel: u16, method: impl Into<Method<'a>>) {
         let mut bytes = Vec::new();
         method.into().encode_frame(channel, &mut bytes);
-        self.send(&bytes);
-    }
-
-    /// Does the work of the connection's task now.
-    fn turn(&mut self) {
-        let mut context = Context::from_waker(Waker::noop());
-        while self.session.poll_stalled(&mut context).is_ready() && !self.input.is_empty() {
-            let progress = self.session.receive(&self.input, NOW);
-            self.input.drain(..progress.consumed);
-            if progress.consumed == 0 {
-                break;
-            }
-        }
-        // A pending request is polled once more: its answer may be there.
-        let _is_stalled = self.session.poll_stalled(&mut context).is_pending();
-        let before = self.output.len();
-        let mut taken = Vec::new();
-        while {
-            self.outbox.take(&mut taken);
-            !taken.is_empty()
-        } {
-            self.output.append(&mut taken);
-        }
-        self.session.bytes_sent(self.output.len() - before, NOW);
-        self.session.output_drained();
+        self.0.send(&bytes);
     }
 
     /// The next frame, if there is one.
     pub(super) fn next(&mut self) -> Option<Got> {
-        self.turn();
-        let (got, consumed) = match parse_frame(&self.output, usize::MAX) {
+        self.0.next(|bytes| match parse_frame(bytes, usize::MAX) {
             Ok(Parsed::Complete { frame, consumed }) => {
-                (Got { kind: frame.kind, payload: frame.payload.to_vec() }, consumed)
+                Some((Got { kind: frame.kind, payload: frame.payload.to_vec() }, consumed))
             }
-            _ => return None,
-        };
-        self.output.drain(..consumed);
-        Some(got)
+            _ => None,
+        })
     }
 
     /// The next frame, which must be this method.

@@ -96,7 +96,7 @@ impl Fleet {
         let broker = site.life.broker.clone();
         let clock = site.world.clock.clone();
         let settings = Settings { session_expiry_max_s: None, clock, ..Settings::default() };
-        let made = || Door { broker, settings: Arc::new(settings), shared: Arc::default() };
+        let made = || Door { broker, settings: Arc::new(settings) };
         self.door.get_or_insert_with(made).clone()
     }
 

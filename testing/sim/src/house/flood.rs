@@ -80,7 +80,8 @@ impl Flood {
         let request = ConsumeRequest { queue: NAME.as_bytes(), spec };
         let asked = site.life.broker.consume(&site.life.principal, request, taker.clone());
         let (_, call) = asked.map_err(|refused| format!("a consumer of {NAME} is refused: {refused:?}"))?;
-        site.answer(call)?.map_err(|refused| format!("a consumer of {NAME} is refused: {refused:?}"))?;
+        site.answer(call.into_call())?
+            .map_err(|refused| format!("a consumer of {NAME} is refused: {refused:?}"))?;
         self.consumer = Some((token, taker));
         Ok(())
     }

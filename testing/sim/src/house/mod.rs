@@ -5,7 +5,7 @@
 //! happens to all of them), then the tenants: `ring` (dead letters in a cycle, and for a queue that comes and goes), `delayed`, `fleeting` (queues that go by
 //! themselves), `bulk` (large messages, policies),
 //! `transactions` (over a real session, by `client`); where memory is short, `flood` (more than a consumer takes); alone in histories of their own: `newborn` (queues that are used before their
-//! declaration is answered), `fleet` (sessions of MQTT, by `mqtt_client`), and `brook` (a stream).
+//! declaration is answered), `fleet` (sessions of MQTT, by `mqtt_client`), and `brook` (a stream). Both clients are on a `line`.
 
 mod brook;
 mod bulk;
@@ -18,6 +18,7 @@ mod flood;
 mod hands;
 mod ledger;
 mod life;
+mod line;
 mod mqtt_client;
 mod newborn;
 mod ring;

@@ -247,7 +247,7 @@ impl Site<'_> {
         let request = ConsumeRequest { queue: name.as_bytes(), spec };
         let asked = self.life.broker.consume(&self.life.principal, request, self.life.session.clone());
         let (_, call) = asked.map_err(refused)?;
-        self.answer(call)?.map_err(refused)?;
+        self.answer(call.into_call())?.map_err(refused)?;
         Ok(token)
     }
 

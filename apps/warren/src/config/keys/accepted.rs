@@ -41,6 +41,9 @@ const fn of_http(example: &'static str, alias: Option<&'static str>) -> Key {
     Key { alias, ..text(example, doc) }
 }
 
+const ONE_ACCEPTS: &str = "One task accepts all connections of a listener.";
+const OF_REQUESTS: &str =
+    "A setting of RabbitMQ's HTTP server. The request for a WebSocket has 5 s (`ssl_handshake_timeout`).";
 const SIGNS_OF_LIFE: &str = "Nodes tell each other four times a second that they live.";
 const NO_ERLANG: &str = "There is no Erlang to watch.";
 const NOT_DEPRECATED: &str = "This feature is not there, and not deprecated.";
@@ -106,7 +109,12 @@ const KEYS: &[Key] = &[
     ),
     text("net_ticktime = 60", SIGNS_OF_LIFE),
     text("cluster_keepalive_interval = 10000", SIGNS_OF_LIFE),
-    text("num_acceptors.tcp = 10", "One task accepts all connections of a listener."),
+    text("num_acceptors.tcp = 10", ONE_ACCEPTS),
+    list("web_mqtt.num_acceptors.$kind", ONE_ACCEPTS, "web_mqtt.num_acceptors.tcp = 10"),
+    list("web_stomp.num_acceptors.$kind", ONE_ACCEPTS, "web_stomp.num_acceptors.tcp = 10"),
+    list("web_mqtt.cowboy_opts.$name", OF_REQUESTS, "web_mqtt.cowboy_opts.max_keepalive = 10"),
+    list("web_stomp.cowboy_opts.$name", OF_REQUESTS, "web_stomp.cowboy_opts.max_keepalive = 10"),
+    text("web_stomp.use_file_handle_cache = true", "There is no cache of file handles."),
     text("queue_index_embed_msgs_below = 4096", "There is no index to embed messages in."),
     text("classic_queue.default_version = 2", "There is one way to store queues."),
     text("socket_writer.gc_threshold = 1000000000", "There is no garbage to collect."),

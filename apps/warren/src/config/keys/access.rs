@@ -275,7 +275,7 @@ fn name(field: &mut String, value: &str) -> Result<(), String> {
     text(field, value)
 }
 
-fn secret(field: &mut Secret, value: &str) -> Result<(), String> {
+pub(super) fn secret(field: &mut Secret, value: &str) -> Result<(), String> {
     if value.starts_with("encrypted:") {
         return Err(
             "encrypted values are not supported; use $(NAME) to take it from the environment".to_owned()

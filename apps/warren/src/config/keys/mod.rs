@@ -15,9 +15,10 @@ mod prometheus;
 mod queues;
 mod seeds;
 mod shovels;
+mod stomp;
 mod stream;
 mod table;
 mod tls;
-mod web_mqtt;
+mod web;
 
 pub use table::{all, sections};

@@ -3,8 +3,8 @@
 use crate::config::key::{Key, Section, Take, Unit, narrow};
 use tls::SanType;
 
-use crate::config::options::QueueType;
 use crate::config::tls::LoginFrom;
+use crate::config::values::QueueType;
 
 pub(super) static SECTION: Section = Section {
     title: "MQTT",

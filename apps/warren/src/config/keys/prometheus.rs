@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::config::key::{Key, Section, Take, Unit, narrow};
-use crate::config::options::Switch;
+use crate::config::values::Switch;
 
 pub(super) static SECTION: Section = Section {
     title: "Metrics",

@@ -1,7 +1,7 @@
 //! Keys of queue behaviour that is not set per queue.
 
 use crate::config::key::{Key, Section, Take, Unit};
-use crate::config::options::QueueType;
+use crate::config::values::QueueType;
 use broker::Placement;
 
 fn placement(word: &str) -> Placement {
@@ -145,7 +145,7 @@ const KEYS: &[Key] = &[
             set: |options, n| options.queues.reconciliation.target_group_size = u16::try_from(n).ok(),
         },
         default: "",
-        doc: "How many members a quorum queue without the policy `target-group-size` gets by reconciliation. Queues that have more keep them.",
+        doc: "How many members a quorum queue gets by reconciliation, without the policy `target-group-size` and the argument `x-quorum-target-group-size`. Queues that have more keep them.",
         example: "quorum_queue.continuous_membership_reconciliation.target_group_size = 3",
     },
     Key {

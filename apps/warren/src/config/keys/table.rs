@@ -2,7 +2,7 @@
 
 use crate::config::key::{Key, Section};
 
-static SECTIONS: [&Section; 20] = [
+static SECTIONS: [&Section; 23] = [
     &super::network::SECTION,
     &super::tls::CLIENTS,
     &super::limits::SECTION,
@@ -16,8 +16,11 @@ static SECTIONS: [&Section; 20] = [
     &super::tls::PROMETHEUS,
     &super::shovels::SECTION,
     &super::mqtt::SECTION,
-    &super::web_mqtt::SECTION,
+    &super::web::MQTT,
     &super::tls::WEB_MQTT,
+    &super::stomp::SECTION,
+    &super::web::STOMP,
+    &super::tls::WEB_STOMP,
     &super::stream::SECTION,
     &super::node::SECTION,
     &super::cluster::SECTION,

@@ -28,6 +28,12 @@ pub(super) static WEB_MQTT: Section = Section {
     keys: WEB_MQTT_KEYS,
 };
 
+pub(super) static WEB_STOMP: Section = Section {
+    title: "STOMP over WebSockets and TLS",
+    about: "The encrypted listener of STOMP over WebSocket, and its certificate.",
+    keys: WEB_STOMP_KEYS,
+};
+
 /// The keys of one set of TLS options: `$set` is the prefix of their names, `$of` leads to the set within the options.
 macro_rules! tls_keys {
     ($set:literal, $of:expr, [$($own:expr),* $(,)?]) => {
@@ -439,42 +445,61 @@ fn prometheus(options: &mut Options) -> &mut ServerOptions {
     &mut options.prometheus.tls.server
 }
 
-const WEB_MQTT_KEYS: &[Key] = tls_keys!(
-    "web_mqtt.ssl",
-    web_mqtt,
-    [
-        Key {
-            name: "web_mqtt.ssl.port",
-            alias: None,
-            take: Take::Integer {
-                min: 0,
-                max: 65_535,
-                unit: Unit::Count,
-                set: |options, port| options.web_mqtt.ssl.port = Some(narrow(port)),
-            },
-            default: "",
-            doc: "Listens for MQTT over WebSocket and TLS on this port; RabbitMQ's examples have 15676.",
-            example: "web_mqtt.ssl.port = 15676",
-        },
-        Key {
-            name: "web_mqtt.ssl.ip",
-            alias: None,
-            take: Take::Text {
-                shape: "IP address",
-                set: |options, value| {
-                    options.web_mqtt.ssl.address = address(value)?;
-                    Ok(())
+/// The keys of the encrypted listener of a protocol over WebSocket: as above, with `$listeners` leading to its listeners.
+macro_rules! web_tls_keys {
+    ($set:literal, $of:expr, $listeners:ident, $protocol:literal, $port:literal) => {
+        tls_keys!(
+            $set,
+            $of,
+            [
+                Key {
+                    name: concat!($set, ".port"),
+                    alias: None,
+                    take: Take::Integer {
+                        min: 0,
+                        max: 65_535,
+                        unit: Unit::Count,
+                        set: |options, port| options.$listeners.ssl.port = Some(narrow(port)),
+                    },
+                    default: "",
+                    doc: concat!(
+                        "Listens for ",
+                        $protocol,
+                        " over WebSocket and TLS on this port; RabbitMQ's examples have ",
+                        $port,
+                        "."
+                    ),
+                    example: concat!($set, ".port = ", $port),
                 },
-            },
-            default: "",
-            doc: "Address of that listener; all interfaces where it is not set.",
-            example: "web_mqtt.ssl.ip = 10.0.0.1",
-        },
-    ]
-);
+                Key {
+                    name: concat!($set, ".ip"),
+                    alias: None,
+                    take: Take::Text {
+                        shape: "IP address",
+                        set: |options, value| {
+                            options.$listeners.ssl.address = address(value)?;
+                            Ok(())
+                        },
+                    },
+                    default: "",
+                    doc: "Address of that listener; all interfaces where it is not set.",
+                    example: concat!($set, ".ip = 10.0.0.1"),
+                },
+            ]
+        )
+    };
+}
+
+const WEB_MQTT_KEYS: &[Key] = web_tls_keys!("web_mqtt.ssl", web_mqtt, web_mqtt, "MQTT", "15676");
 
 fn web_mqtt(options: &mut Options) -> &mut ServerOptions {
     &mut options.web_mqtt.server
+}
+
+const WEB_STOMP_KEYS: &[Key] = web_tls_keys!("web_stomp.ssl", web_stomp, web_stomp, "STOMP", "15673");
+
+fn web_stomp(options: &mut Options) -> &mut ServerOptions {
+    &mut options.web_stomp.server
 }
 
 fn named<'a>(server: &'a mut ServerOptions, name: &str) -> &'a mut NamedCertificate {

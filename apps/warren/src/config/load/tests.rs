@@ -3,6 +3,7 @@
 use super::super::options::*;
 use super::super::{Key, Problem, ProblemKind, Take, keys};
 use super::{load, parse};
+use crate::config::Listener;
 use broker::{MemoryLimit, UserSeed};
 use std::path::PathBuf;
 

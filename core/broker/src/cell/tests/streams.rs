@@ -54,7 +54,8 @@ fn consume(broker: &Broker, principal: &Principal, offset: i64, prefetch: u32) -
 fn attach(broker: &Broker, principal: &Principal, spec: ConsumerSpec) -> (Arc<Queue>, Arc<Told>) {
     let (id, told) = (spec.id, Arc::<Told>::default());
     let request = ConsumeRequest { queue: b"s", spec };
-    let (queue, _) = broker.consume(principal, request, told.clone()).expect("streams take it");
+    let (queue, call) = broker.consume(principal, request, told.clone()).expect("streams take it");
+    call.wait().expect("streams take it");
     queue.resume(id);
     (queue, told)
 }

@@ -1,5 +1,6 @@
 //! The nodes that are linked, as far as their queues and this node's are concerned.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
@@ -10,16 +11,16 @@ use super::frames;
 use super::outlet::Outlet;
 use super::replies;
 use crate::cell::Queue;
-use crate::cluster::far::known::{Asked, Far, Fars, Guests};
+use crate::cluster::far::known::{Asked, Far, Fars, Guests, Links};
 use crate::cluster::name::NodeName;
-use crate::cluster::peers::{Epoch, Lane, SharedPeers};
+use crate::cluster::peers::{DataId, Epoch, Lane, SharedPeers};
 use crate::services::Services;
 
 impl Fars {
     pub(in crate::cluster) fn start(&self, peers: SharedPeers) {
         let _is_first = self.peers.set(peers);
-        let early = std::mem::take(&mut *self.early.lock());
-        early.iter().for_each(|(name, version)| self.up(name, *version));
+        let links: Vec<_> = self.links.lock().up.keys().cloned().collect();
+        links.iter().for_each(|name| self.open(name));
     }
 
     pub(in crate::cluster) fn attach(&self, services: &Arc<Services>) {
@@ -36,25 +37,54 @@ impl Fars {
         self.linked.read().get(name).cloned()
     }
 
-    pub(in crate::cluster) fn up(&self, name: &NodeName, version: u16) {
+    /// A node is linked: it may use the queues of this node, unless it is a stranger with the name of a member.
+    pub(in crate::cluster) fn up(&self, name: &NodeName, data: DataId, version: u16) {
         self.down(name, true);
-        let Some(peers) = self.peers.get() else {
-            self.early.lock().push((name.clone(), version));
+        self.links.lock().up.insert(name.clone(), (data, version));
+        self.open(name);
+    }
+
+    /// These are the members of the cluster, each with its data.
+    pub(in crate::cluster) fn members_are(&self, members: HashMap<NodeName, DataId>) {
+        let mut links = self.links.lock();
+        if links.members == members {
             return;
+        }
+        let strangers = |links: &Links| -> HashSet<NodeName> {
+            links.up.keys().filter(|name| links.is_stranger(name)).cloned().collect()
         };
-        let far = Far {
-            outlet: Outlet::new(name.clone(), peers.clone()),
-            version,
-            asked: Asked::default(),
-            guests: Guests::default(),
-        };
-        self.linked.write().insert(name.clone(), Arc::new(far));
+        let before = strangers(&links);
+        links.members = members;
+        let now = strangers(&links);
+        drop(links);
+        now.difference(&before).for_each(|name| self.close(name, false));
+        before.difference(&now).for_each(|name| self.open(name));
+    }
+
+    /// Does nothing before the links are known here: [`Self::start`] opens them.
+    fn open(&self, name: &NodeName) {
+        let Some(peers) = self.peers.get() else { return };
+        // The link stays locked: a node that is opened by two threads at the same moment is opened once.
+        let links = self.links.lock();
+        let Some(&(_, version)) = links.up.get(name).filter(|_| !links.is_stranger(name)) else { return };
+        self.linked.write().entry(name.clone()).or_insert_with(|| {
+            Arc::new(Far {
+                outlet: Outlet::new(name.clone(), peers.clone()),
+                version,
+                asked: Asked::default(),
+                guests: Guests::default(),
+            })
+        });
     }
 
     /// The link to a node has ended. `may_return`: its process may go on.
     pub(in crate::cluster) fn down(&self, name: &NodeName, may_return: bool) {
+        self.links.lock().up.remove(name);
+        self.close(name, may_return);
+    }
+
+    fn close(&self, name: &NodeName, may_return: bool) {
         self.arriving.lock().forget(name);
-        self.early.lock().retain(|(early, _)| early != name);
         let is_linked = self.get(name).is_some();
         if is_linked {
             // Before anybody finds no link: settlements from here on wait for the next one.
@@ -88,6 +118,20 @@ impl Fars {
         let mut all = self.replicated.lock();
         all.retain(|_, queue| queue.upgrade().is_some_and(|queue| !queue.is_removed()));
         all.values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Whether a majority of the cluster knows that this node is there. If not, other nodes may lead its queues by now.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.is_trusted.load(Ordering::Acquire)
+    }
+
+    /// Takes whether that is so. False when it was so before.
+    pub(in crate::cluster) fn trust(&self, is_trusted: bool) -> bool {
+        let is_news = self.is_trusted.swap(is_trusted, Ordering::AcqRel) != is_trusted;
+        if is_news {
+            self.replicated().iter().for_each(Queue::trust_changed);
+        }
+        is_news
     }
 
     /// A consumer of this node is brought to another node: deliveries on their way to it go back there.
@@ -128,7 +172,8 @@ impl Fars {
     pub(in crate::cluster) fn frame(&self, from: &NodeName, _epoch: Epoch, kind: u8, payload: Bytes) -> bool {
         let whole = self.arriving.lock().add(from, Lane::Live, kind, payload);
         let Some(message) = whole else { return true };
-        let Some(far) = self.get(from) else { return true };
+        // Before the links are known here nothing can be answered: a link that is made anew tells the other node so.
+        let Some(far) = self.get(from) else { return self.peers.get().is_some() };
         let Some(services) = self.services.get().and_then(Weak::upgrade) else {
             return kind != frames::ASK || far.not_ready(message).is_some();
         };

@@ -130,7 +130,9 @@ impl Far {
         // Under the lock: the bringer of a newer view looks here afterwards.
         let applied = services.cluster.as_ref().map_or(0, |cluster| cluster.view().applied);
         let queue = services.queue_by_id(QueueId(asking.queue));
-        let is_here = queue.is_some_and(|queue| !queue.is_elsewhere());
+        // A queue that this node has led before may have another epoch by now: members wait for that, too.
+        let is_here =
+            queue.is_some_and(|queue| !queue.is_elsewhere()) && !replicas::is_of_members(asking.code);
         if !early.is_empty() || (!is_here && asking.applied > applied) {
             early.push_back((asking.applied, message));
             return Some(());
@@ -320,11 +322,31 @@ impl Far {
     }
 
     /// A client of the other node has these since before this node led, unless the queue does not grant them. A settlement of them from now
-    /// on comes to the queue behind its claim.
-    pub(super) fn note_claimed(&self, queue: QueueId, consumer: Option<ConsumerId>, numbers: &[Range<u64>]) {
+    /// on comes to the queue behind its claim. Gives those that are new: the other node may claim twice. Nothing is noted of another epoch.
+    pub(super) fn note_claimed(
+        &self,
+        queue: &Queue,
+        epoch: u32,
+        consumer: Option<ConsumerId>,
+        numbers: &[Range<u64>],
+    ) -> Vec<Range<u64>> {
         let mut unsettled = self.guests.unsettled.lock();
-        let held = unsettled.entry((queue, consumer)).or_default();
-        numbers.iter().for_each(|numbers| held.insert(numbers.clone()));
+        // Under the lock: at the end of an epoch its notes are forgotten afterwards.
+        if !queue.leads_in(epoch) {
+            return Vec::new();
+        }
+        let held = unsettled.entry((queue.id, consumer)).or_default();
+        let mut new = Vec::new();
+        for claimed in numbers {
+            let mut from = claimed.start;
+            held.remove(claimed.clone(), |known| {
+                new.extend((from < known.start).then_some(from..known.start));
+                from = known.end;
+            });
+            new.extend((from < claimed.end).then_some(from..claimed.end));
+            held.insert(claimed.clone());
+        }
+        new
     }
 
     /// The queue has not granted these.

@@ -15,7 +15,7 @@ use crate::cluster::counted::Counted;
 use crate::cluster::far::carried::Carried;
 use crate::cluster::far::outlet::Outlet;
 use crate::cluster::name::NodeName;
-use crate::cluster::peers::SharedPeers;
+use crate::cluster::peers::{DataId, SharedPeers};
 use crate::cluster::view::View;
 use crate::control::deleted::DeletedQueue;
 use crate::data::batch::Handover;
@@ -41,8 +41,8 @@ pub(crate) struct Fars {
     pub(super) linked: RwLock<HashMap<NodeName, Arc<Far>>>,
     pub(super) arriving: Mutex<crate::cluster::frames::Arriving>,
     pub(super) peers: OnceLock<SharedPeers>,
-    /// Nodes that were linked before the links were known here.
-    pub(super) early: Mutex<Vec<(NodeName, u16)>>,
+    /// All links, whether their nodes may use queues or not.
+    pub(super) links: Mutex<Links>,
     pub(super) services: OnceLock<Weak<Services>>,
     /// So much of the metadata is applied, or is being applied while the view does not show it yet.
     pub(super) applying: AtomicU64,
@@ -50,6 +50,24 @@ pub(crate) struct Fars {
     pub(super) have_policies_changed: AtomicBool,
     /// Queues that several nodes have.
     pub(super) replicated: Mutex<HashMap<QueueId, Weak<Queue>>>,
+    /// A majority of the cluster knows that this node is there.
+    pub(super) is_trusted: AtomicBool,
+}
+
+/// The links that are up, and the members of the cluster.
+#[derive(Default)]
+pub(super) struct Links {
+    /// Each with the data of the node at the other end and the version that both speak.
+    pub(super) up: HashMap<NodeName, (DataId, u16)>,
+    pub(super) members: HashMap<NodeName, DataId>,
+}
+
+impl Links {
+    /// Whether the node at the other end has a member's name and other data than the member: its disk was lost, or it is a node of another cluster.
+    pub(super) fn is_stranger(&self, name: &NodeName) -> bool {
+        let (member, linked) = (self.members.get(name), self.up.get(name));
+        member.zip(linked).is_some_and(|(member, linked)| *member != linked.0)
+    }
 }
 
 /// A question on its way.

@@ -269,11 +269,7 @@ impl Question {
             Question::Purge(reply) => Event::Purge(0, reply),
             Question::Counts(reply) => Event::Counts(reply),
             Question::Stats(reply) => Event::Stats(reply),
-            // The consumer is known here, and is brought to the leader again.
-            Question::Consume(_, reply) => {
-                queue.bring_consumers_again();
-                return reply.send(Ok(()));
-            }
+            Question::Consume(_, reply) => return reply.send(Err(queue.home_down())),
             Question::Cancel(_, reply) => return reply.send(()),
             Question::Delete(reply) => return reply.send(Err(queue.home_down())),
         };

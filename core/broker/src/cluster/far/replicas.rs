@@ -153,7 +153,7 @@ impl Far {
             RECORDS => ReplicaEvent::Records { epoch, number: from.u64()?, records: rest(from), far },
             CLAIM => {
                 let (holder, numbers) = holding(from)?;
-                self.note_claimed(queue.id, holder, &numbers);
+                let numbers = self.note_claimed(queue, epoch, holder, &numbers);
                 ReplicaEvent::Claim(Claiming { epoch, holder, numbers, far: Some(far) })
             }
             CLAIMED => ReplicaEvent::Claimed { node: node()?, epoch },

@@ -1,5 +1,5 @@
 //! After a change of the leader: each node tells the new one which deliveries its clients have not settled. The leader hands those out to
-//! nobody else, and serves consumers when all nodes that it is linked with have told.
+//! nobody else, and serves consumers when all nodes that it is linked with have told. It waits in the same way while it is cut off.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,9 +27,10 @@ impl Queue {
         now_ms: u64,
     ) {
         let mut open = replica.claims.open.lock();
-        *open = Open { epoch, until_ms: now_ms + WAIT_MS, ..Open::default() };
+        let waiting = std::mem::take(&mut open.waiting);
+        *open = Open { epoch, until_ms: now_ms + WAIT_MS, waiting, ..Open::default() };
         let is_empty = queues::Machine::counts(classic).ready == 0;
-        replica.claims.are_open.store(!is_empty, Ordering::Release);
+        replica.claims.are_open.store(!is_empty || !open.waiting.is_empty(), Ordering::Release);
         if is_empty {
             return;
         }
@@ -56,8 +57,12 @@ impl Queue {
         mut claiming: Claiming,
         fx: &mut CellEffects<'_>,
     ) -> Option<Claiming> {
-        if !replica.leads() || replica.known().epoch != claiming.epoch {
+        if !self.leads_in(claiming.epoch) {
             return None;
+        }
+        if classic.follows() {
+            // It takes its part before the next event.
+            return Some(claiming);
         }
         let (mut refused, mut waiting) = (Vec::new(), Vec::new());
         for numbers in std::mem::take(&mut claiming.numbers) {
@@ -95,6 +100,12 @@ impl Queue {
         });
     }
 
+    /// Whether another node may lead the queue by now, and this one does not know.
+    pub(super) fn is_cut_off(&self, replica: &Replica) -> bool {
+        let Some(cluster) = &self.services().cluster else { return false };
+        !cluster.fars().is_trusted() && replica.known().members.len() > 1
+    }
+
     /// After each event: the disk may have read what was claimed, and the last node may have told.
     pub(super) fn go_on_claiming(
         self: &Arc<Self>,
@@ -103,6 +114,11 @@ impl Queue {
         fx: &mut CellEffects<'_>,
     ) {
         let Some(replica) = self.replica.get() else { return };
+        let is_cut_off = !classic.follows() && self.is_cut_off(replica);
+        if is_cut_off {
+            classic.await_claims();
+            replica.claims.are_open.store(true, Ordering::Release);
+        }
         if !replica.claims.are_open.load(Ordering::Acquire) {
             return;
         }
@@ -120,7 +136,7 @@ impl Queue {
         if open.until_ms <= now_ms {
             open.nodes.clear();
         }
-        if open.nodes.is_empty() && open.waiting.is_empty() {
+        if open.nodes.is_empty() && open.waiting.is_empty() && !is_cut_off {
             replica.claims.are_open.store(false, Ordering::Release);
             drop(open);
             classic.end_claims(now_ms, fx);
@@ -141,10 +157,21 @@ impl Queue {
         true
     }
 
-    /// Tells the leader what clients of this node have.
+    /// Whether this node leads in that epoch, as far as it knows.
+    pub(in crate::cluster) fn leads_in(&self, epoch: u32) -> bool {
+        self.replica.get().is_some_and(|replica| {
+            let known = replica.known();
+            known.leader == replica.own && known.epoch == epoch
+        })
+    }
+
+    /// Tells the leader what clients of this node have. A second time is for another node only, which may have started meanwhile.
     pub(super) fn claim_held(self: &Arc<Self>, replica: &Replica) {
         let known = replica.known();
         let epoch = known.epoch;
+        if known.leader == replica.own && replica.clients.claimed.load(Ordering::Acquire) == epoch {
+            return;
+        }
         for (holder, numbers) in replica.clients.held.all() {
             self.claim(replica, holder, numbers);
         }

@@ -24,6 +24,18 @@ impl Replica {
     fn has_claimed(&self) -> bool {
         self.clients.claimed.load(Ordering::Acquire) == self.known().epoch
     }
+
+    /// The leader of this epoch did not take a consumer, because it starts. All consumers are brought to the leader of a later epoch anyway.
+    pub(in crate::cluster) fn bring_again(&self, consumer: ConsumerId, epoch: u32) {
+        if self.known().epoch == epoch {
+            self.clients.to_bring_again.lock().push(consumer);
+        }
+    }
+
+    /// Whether the leader has not taken a consumer.
+    pub(in crate::cluster) fn is_to_bring_again(&self) -> bool {
+        !self.clients.to_bring_again.lock().is_empty()
+    }
 }
 
 /// Whether these are deliveries to consumers of a node.
@@ -71,11 +83,19 @@ impl Queue {
         let noted = ((*spec).clone(), sink.clone());
         replica.clients.consumers.lock().insert(id, noted);
         let (answer, call) = Call::pair();
-        let queue = self.clone();
+        let (queue, epoch) = (self.clone(), replica.known().epoch);
         Awaited::begin(call, move |answer: Result<(), crate::Refused>| {
-            if let (Err(_), Some(replica)) = (&answer, queue.replica.get()) {
-                replica.clients.consumers.lock().remove(&id);
-                replica.clients.held.cancelled(id);
+            let Some(replica) = queue.replica.get() else { return reply.send(answer) };
+            match answer {
+                Err(crate::Refused::HomeDown { .. }) => {
+                    replica.bring_again(id, epoch);
+                    return reply.send(Ok(()));
+                }
+                Err(_) => {
+                    replica.clients.consumers.lock().remove(&id);
+                    replica.clients.held.cancelled(id);
+                }
+                Ok(()) => {}
             }
             reply.send(answer);
         });
@@ -162,10 +182,7 @@ impl Queue {
             // The next leader knows nothing of these.
             Event::Settle(..) | Event::Resume(_) | Event::Credit(..) | Event::Touch => {}
             // Consumers are brought to the next leader.
-            Event::Consume(spec, _, reply) if replica.clients.consumers.lock().contains_key(&spec.id) => {
-                self.bring_consumers_again();
-                reply.send(Ok(()));
-            }
+            Event::Consume(_, _, reply) => reply.send(Err(self.home_down())),
             Event::Cancel(_, reply) => reply.send(()),
             event => {
                 if let Event::Publish(handover) = &event {
@@ -183,13 +200,30 @@ impl Queue {
         if !self.can_reach_leader() {
             return;
         }
+        replica.clients.to_bring_again.lock().clear();
         let consumers: Vec<_> = {
             let all = replica.clients.consumers.lock();
             all.values().map(|(spec, sink)| (spec.clone(), sink.clone())).collect()
         };
         for (spec, sink) in consumers {
-            self.bring_consumer(spec, sink);
+            self.bring_consumer(replica, spec, sink);
         }
+        self.claim_from_leader(replica);
+    }
+
+    /// The leader has not taken some consumers of this node, and perhaps no claims.
+    pub(super) fn bring_consumers_again(self: &Arc<Self>, replica: &Replica) {
+        let again = std::mem::take(&mut *replica.clients.to_bring_again.lock());
+        for id in &again {
+            let noted = replica.clients.consumers.lock().get(id).cloned();
+            if let Some((spec, sink)) = noted {
+                self.bring_consumer(replica, spec, sink);
+            }
+        }
+        self.claim_from_leader(replica);
+    }
+
+    fn claim_from_leader(self: &Arc<Self>, replica: &Replica) {
         let epoch = replica.known().epoch;
         self.claim_held(replica);
         replica.clients.claimed.store(epoch, Ordering::Release);
@@ -215,15 +249,13 @@ impl Queue {
         }
     }
 
-    /// The leader did not take a consumer, because it starts: the next look at the queue brings all again.
-    pub(crate) fn bring_consumers_again(&self) {
-        if let Some(replica) = self.replica.get() {
-            replica.clients.are_to_bring_again.store(true, Ordering::Release);
-        }
-    }
-
-    fn bring_consumer(self: &Arc<Self>, mut spec: ConsumerSpec, sink: Arc<dyn ConsumerSink>) {
-        let id = spec.id;
+    fn bring_consumer(
+        self: &Arc<Self>,
+        replica: &Replica,
+        mut spec: ConsumerSpec,
+        sink: Arc<dyn ConsumerSink>,
+    ) {
+        let (id, epoch) = (spec.id, replica.known().epoch);
         if let Some(cluster) = &self.services().cluster {
             cluster.fars().forget_consumer(id);
         }
@@ -239,11 +271,12 @@ impl Queue {
                 queue.bring_credit(id, &*told);
                 queue.submit_to_leader(Event::Resume(id));
             }
-            Err(crate::Refused::HomeDown { .. }) => queue.bring_consumers_again(),
-            Err(_) => {
-                if let Some(replica) = queue.replica.get() {
-                    replica.clients.consumers.lock().remove(&id);
+            Err(refused) => {
+                let Some(replica) = queue.replica.get() else { return };
+                if matches!(refused, crate::Refused::HomeDown { .. }) {
+                    return replica.bring_again(id, epoch);
                 }
+                replica.clients.consumers.lock().remove(&id);
                 told.cancelled(id.token);
             }
         });
@@ -279,8 +312,8 @@ impl Queue {
     /// Requests that have waited for too long are refused. If there is a leader by now, all requests go there.
     pub(super) fn look_at_held(self: &Arc<Self>, now_ms: u64) {
         let Some(replica) = self.replica.get() else { return };
-        if self.can_reach_leader() && replica.clients.are_to_bring_again.swap(false, Ordering::AcqRel) {
-            self.submit_later(Event::Replica(Box::new(ReplicaEvent::LeaderLinked)));
+        if self.can_reach_leader() && replica.is_to_bring_again() {
+            self.submit_later(Event::Replica(Box::new(ReplicaEvent::BringAgain)));
         }
         if replica.clients.waiting.lock().is_empty() {
             return;

@@ -51,6 +51,8 @@ pub(crate) enum ReplicaEvent {
     Changed,
     /// The leader can be reached again.
     LeaderLinked,
+    /// The leader has not taken some consumers of this node.
+    BringAgain,
     /// A member is linked: it is told what lives.
     Begin(u16),
     /// The leader tells what lives: this node keeps nothing else, and says what it has.
@@ -61,7 +63,7 @@ pub(crate) enum ReplicaEvent {
     Has { node: u16, epoch: u32, cursor: Bytes },
     /// A member knows of this leader.
     Here { node: u16, epoch: u32 },
-    /// Members that lack messages may be sent more.
+    /// Members that lack messages may be sent more, or consumers may be served again.
     Fill,
     /// A node says what a client of it has since before this node led.
     Claim(Claiming),
@@ -123,8 +125,8 @@ impl Replica {
 #[derive(Default)]
 pub(super) struct Clients {
     pub(super) consumers: Mutex<HashMap<ConsumerId, (ConsumerSpec, Arc<dyn ConsumerSink>)>>,
-    /// A leader that starts has not taken a consumer: all are brought again.
-    pub(super) are_to_bring_again: AtomicBool,
+    /// Consumers that a leader did not take because it started: they are brought to it again.
+    pub(super) to_bring_again: Mutex<Vec<ConsumerId>>,
     /// With the time when it began to wait.
     pub(super) waiting: Mutex<VecDeque<(u64, Event)>>,
     /// Settlements that wait until the leader knows who has what. They settle deliveries, and are no more than those.
@@ -175,6 +177,12 @@ impl Claims {
         if open.epoch == epoch {
             open.nodes.remove(&node);
         }
+    }
+
+    /// Nodes that have not told everything.
+    pub(super) fn awaited(&self) -> Vec<u16> {
+        let are_open = self.are_open.load(Ordering::Acquire);
+        if are_open { self.open.lock().nodes.iter().copied().collect() } else { Vec::new() }
     }
 
     /// A node is gone. Returns whether it was waited for.

@@ -273,6 +273,7 @@ impl Queue {
                 }
             }
             ReplicaEvent::LeaderLinked => self.leader_changed(),
+            ReplicaEvent::BringAgain => self.bring_consumers_again(replica),
             ReplicaEvent::Here { node, epoch } => {
                 let is_unheard = replica
                     .leading

@@ -64,6 +64,26 @@ impl Queue {
         leading.known().members.iter().map(of).collect()
     }
 
+    /// Why the queue delivers nothing though this node leads it, in words; `None` when it may deliver.
+    #[must_use]
+    pub fn delivery_waits_for(&self) -> Option<String> {
+        let replica = self.replica.get().filter(|replica| replica.leads())?;
+        let view = self.services().cluster.as_ref()?.view();
+        if self.is_cut_off(replica) {
+            let all = view.members.iter().filter(|member| member.is_voter);
+            let (linked, all) = (all.clone().filter(|member| member.is_up).count(), all.count());
+            return Some(format!(
+                "the leader is linked with {linked} of {all} nodes of the cluster, itself included, and waits until a majority sees it: another \
+                 node may lead the queue by now"
+            ));
+        }
+        let names =
+            replica.claims.awaited().into_iter().filter_map(|node| Some(view.member(node)?.name.clone()));
+        let names: Vec<_> = names.map(|name| name.to_string()).collect();
+        let waits = !names.is_empty();
+        waits.then(|| format!("a new leader waits until {} has told what its clients hold", names.join(", ")))
+    }
+
     /// Members in sync that have not confirmed everything, in words, while this node leads: confirms wait for them.
     #[must_use]
     pub fn confirms_wait_for(&self) -> Vec<String> {

@@ -38,6 +38,13 @@ impl Queue {
         }
     }
 
+    /// A majority of the cluster knows that this node is there, or does so no more: what it leads delivers, or waits.
+    pub(in crate::cluster) fn trust_changed(self: &Arc<Self>) {
+        if self.replica.get().is_some_and(|replica| replica.leads()) {
+            self.submit_later(Event::Replica(Box::new(ReplicaEvent::Fill)));
+        }
+    }
+
     /// Confirms wait for long, or do so no more.
     fn report_still(&self, are_still: bool) {
         let (queue, vhost) = (String::from_utf8_lossy(self.name()), self.vhost_name());

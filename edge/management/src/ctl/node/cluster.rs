@@ -4,51 +4,107 @@ use broker::Broker;
 use broker::cluster::NodeName;
 use serde_json::{Map, Value, json};
 
-use super::listeners::{listener_lines, listener_objects};
+use super::listeners::{line_of, object_of};
 use crate::ctl::commands::{Outcome, arguments};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
 use crate::resources::membership;
-use crate::resources::node::cluster::{FEATURE_FLAGS, alarm_lines, is_critical, names};
+use crate::resources::node::asking;
+use crate::resources::node::cluster::{FEATURE_FLAGS, is_critical, names};
+use crate::resources::node::described::{self, Described, DescribedListener, Description};
 use crate::resources::node::{NODE_NAME, Node};
 
-/// RabbitMQ's page. Of other nodes it has what their links tell: names, whether they run, alarms.
+/// RabbitMQ's page. Nodes that are up describe themselves; one that does not answer has no listeners, and its maintenance status is unknown.
 pub(super) fn status(broker: &Broker, node: &Node) -> Answer {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let name = broker.cluster_name();
-    let version = &node.rabbitmq_version;
-    let (all, running) = (names(node, |_| true), names(node, |member| member.is_running));
-    let alarms = [crate::resources::alarms::lines(broker), alarm_lines(node)].concat();
-    let listeners: Vec<String> =
-        listener_lines(node).lines().map(|line| format!("Node: {NODE_NAME}, i{}", &line[1..])).collect();
-    let text = format!(
-        "Basics\n\nCluster name: {name}\nTotal CPU cores available cluster-wide: {cores}\n\nDisk Nodes\n\n{}\n\n\
-         Running Nodes\n\n{}\n\nVersions\n\n{NODE_NAME}: RabbitMQ {version} as Warren {}\n\nCPU Cores\n\n\
-         Node: {NODE_NAME}, available CPU cores: {cores}\n\nMaintenance status\n\nNode: {NODE_NAME}, status: {}\n\nAlarms\n\n{}\n\nNetwork Partitions\n\n(none)\n\nListeners\n\n{}\n\nFeature flags\n\n(none)",
-        all.join("\n"),
-        running.join("\n"),
-        node.version,
-        node.maintenance.status(),
-        if alarms.is_empty() { "(none)".into() } else { alarms.join("\n") },
-        listeners.join("\n"),
-    );
-    let json = json!({
-        "alarms": alarms,
-        "cluster_name": *name,
-        "cluster_tags": [],
-        "cpu_cores": of_this_node(cores.into()),
-        "disk_nodes": all,
-        "feature_flags": FEATURE_FLAGS.map(|flag| json!({"name": flag.name, "state": flag.state(node)})),
-        "listeners": of_this_node(listener_objects(node)),
-        "maintenance_status": of_this_node(node.maintenance.status().into()),
-        "partitions": {},
-        "running_nodes": running,
-        "versions": of_this_node(json!({"rabbitmq_name": "Warren", "rabbitmq_version": version, "erlang_version": ""})),
-    });
-    Answer::facts(text, json)
+    let own = described::of_this_node(broker, node);
+    let nodes = described::of_all(node, &own, &asking::ask_others(node, described::QUESTION));
+    let disk_nodes = names(node, |_| true);
+    Answer::facts(
+        status_text(&broker.cluster_name(), node, &disk_nodes, &nodes),
+        status_json(&broker.cluster_name(), node, &disk_nodes, &nodes),
+    )
 }
 
-fn of_this_node(value: Value) -> Value {
-    Value::Object(Map::from_iter([(NODE_NAME.into(), value)]))
+fn status_text(name: &str, node: &Node, disk_nodes: &[String], nodes: &[Described]) -> String {
+    let total: usize = nodes.iter().map(cpu_cores).sum();
+    let lines = |line: &dyn Fn(&Described) -> String| nodes.iter().map(line).collect::<Vec<_>>();
+    let tags = node.tags.cluster.iter().map(|(tag, value)| format!("{tag}: {value}")).collect();
+    let flags = FEATURE_FLAGS.iter().map(|flag| format!("Flag: {}, state: {}", flag.name, flag.state(node)));
+    let sections = [
+        ("Cluster Tags", tags),
+        ("Disk Nodes", disk_nodes.to_vec()),
+        ("Running Nodes", lines(&|it| it.name.clone())),
+        ("Versions", lines(&version_line)),
+        ("CPU Cores", lines(&|it| format!("Node: {}, available CPU cores: {}", it.name, cpu_cores(it)))),
+        ("Maintenance status", lines(&|it| format!("Node: {}, status: {}", it.name, maintenance(it)))),
+        ("Alarms", nodes.iter().flat_map(Described::alarms).collect()),
+        ("Network Partitions", Vec::new()),
+        ("Listeners", nodes.iter().flat_map(listener_lines).collect()),
+        ("Feature flags", flags.collect()),
+    ];
+    let basics = format!("Basics\n\nCluster name: {name}\nTotal CPU cores available cluster-wide: {total}");
+    sections.into_iter().fold(basics, |text, (title, lines)| {
+        let lines = if lines.is_empty() { "(none)".into() } else { lines.join("\n") };
+        format!("{text}\n\n{title}\n\n{lines}")
+    })
+}
+
+fn status_json(name: &str, node: &Node, disk_nodes: &[String], nodes: &[Described]) -> Value {
+    let by_node = |value: &dyn Fn(&Described) -> Value| {
+        Value::Object(nodes.iter().map(|it| (it.name.clone(), value(it))).collect::<Map<_, _>>())
+    };
+    let tags = &node.tags.cluster;
+    json!({
+        "alarms": nodes.iter().flat_map(alarm_objects).collect::<Value>(),
+        "cluster_name": name,
+        "cluster_tags": if tags.is_empty() { json!([]) } else { json!(tags) },
+        "cpu_cores": by_node(&|it| cpu_cores(it).into()),
+        "disk_nodes": disk_nodes,
+        "feature_flags": FEATURE_FLAGS.map(|flag| json!({"name": flag.name, "state": flag.state(node)})),
+        "listeners": by_node(&|it| listeners(it).map(|that| object_of(&it.name, that.address, &that.protocol, &that.purpose)).collect()),
+        "maintenance_status": by_node(&|it| maintenance(it).into()),
+        "partitions": {},
+        "running_nodes": nodes.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(),
+        "versions": by_node(&version_object),
+    })
+}
+
+fn cpu_cores(node: &Described) -> usize {
+    node.said.as_ref().map_or(0, |said| said.cpu_cores)
+}
+
+fn maintenance(node: &Described) -> &str {
+    node.said.as_ref().map_or("unknown", |said| &said.maintenance)
+}
+
+fn version_line(node: &Described) -> String {
+    match &node.said {
+        Some(said) => {
+            format!("{}: RabbitMQ {} as Warren {}", node.name, said.rabbitmq_version, said.warren_version)
+        }
+        None => format!("{}: unknown", node.name),
+    }
+}
+
+fn version_object(node: &Described) -> Value {
+    let (name, version) = node.said.as_ref().map_or(("", ""), |said| ("Warren", &said.rabbitmq_version));
+    json!({"rabbitmq_name": name, "rabbitmq_version": version, "erlang_version": ""})
+}
+
+fn listeners(node: &Described) -> impl Iterator<Item = &DescribedListener> {
+    node.said.iter().flat_map(|said: &Description| &said.listeners)
+}
+
+fn listener_lines(node: &Described) -> Vec<String> {
+    let line = |it: &DescribedListener| {
+        format!("Node: {}, {}", node.name, line_of(it.address, &it.protocol, &it.purpose))
+    };
+    listeners(node).map(line).collect()
+}
+
+/// RabbitMQ's description of an alarm.
+fn alarm_objects(node: &Described) -> Vec<Value> {
+    let object = |resource| json!({"type": "resource_limit", "resource": resource, "node": node.name});
+    node.short().into_iter().map(object).collect()
 }
 
 /// Takes a node that is down out of the cluster for ever.

@@ -18,13 +18,24 @@ pub(super) fn listener_objects(node: &Node) -> Value {
 }
 
 fn listener_object(it: &NodeListener) -> Value {
+    object_of(&NODE_NAME, it.address, it.protocol, it.purpose)
+}
+
+/// A listener of some node.
+pub(super) fn object_of(node: &str, address: SocketAddr, protocol: &str, purpose: &str) -> Value {
     json!({
-        "node": NODE_NAME,
-        "port": it.address.port(),
-        "protocol": it.protocol,
-        "interface": interface(it.address.ip()),
-        "purpose": it.purpose,
+        "node": node,
+        "port": address.port(),
+        "protocol": protocol,
+        "interface": interface(address.ip()),
+        "purpose": purpose,
     })
+}
+
+/// The same for people.
+pub(super) fn line_of(address: SocketAddr, protocol: &str, purpose: &str) -> String {
+    let (interface, port) = (interface(address.ip()), address.port());
+    format!("interface: {interface}, port: {port}, protocol: {protocol}, purpose: {purpose}")
 }
 
 fn interface(address: IpAddr) -> String {
@@ -36,10 +47,7 @@ fn interface(address: IpAddr) -> String {
 
 /// One line for each listener.
 pub(super) fn listener_lines(node: &Node) -> String {
-    let line = |it: &NodeListener| {
-        let (interface, port) = (interface(it.address.ip()), it.address.port());
-        format!("Interface: {interface}, port: {port}, protocol: {}, purpose: {}", it.protocol, it.purpose)
-    };
+    let line = |it: &NodeListener| format!("I{}", &line_of(it.address, it.protocol, it.purpose)[1..]);
     node.listeners.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 

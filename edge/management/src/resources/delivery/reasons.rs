@@ -154,6 +154,7 @@ pub(super) fn verdict(of: &DeliveryExplanation) -> String {
         "crashed" => "The queue has crashed and is out of service; the log of the node says why. Persistent messages are read back, at the latest by a restart.".into(),
         "stopped" => "The queue is being deleted.".into(),
         "silent" => "The queue did not answer within five seconds: something keeps it busy; the log of the node may say what.".into(),
+        _ if let Some(why) = &of.delivery_waits_for => format!("Nothing is delivered for now: {why}."),
         _ if of.stalled_ms > 0 => format!(
             "Messages are ready, {served} consumers could take them, and nothing was delivered for {} s: a fault of the node or of its disk.",
             of.stalled_ms / 1000

@@ -63,21 +63,6 @@ pub(crate) fn names(node: &Node, is_wanted: impl Fn(&Member) -> bool) -> Vec<Str
     members(node).into_iter().filter(|member| is_wanted(member)).map(|member| member.name).collect()
 }
 
-/// Alarms of the other nodes, in the words of [`crate::resources::alarms`].
-pub(crate) fn alarm_lines(node: &Node) -> Vec<String> {
-    let mut lines = Vec::new();
-    for Member { name, vitals, .. } in members(node) {
-        let vitals = vitals.unwrap_or_default();
-        if vitals.is_disk_short {
-            lines.push(format!("Free disk space alarm on node {name}"));
-        }
-        if vitals.is_memory_short {
-            lines.push(format!("Memory alarm on node {name}"));
-        }
-    }
-    lines
-}
-
 /// Whether so few of the nodes run that without this one there would be no majority; `None` when it is alone.
 pub(crate) fn is_critical(node: &Node) -> Option<bool> {
     let all = members(node);
@@ -105,7 +90,7 @@ pub(crate) struct FeatureFlag {
 }
 
 /// All, in order of their names.
-pub(crate) const FEATURE_FLAGS: [FeatureFlag; 4] = [
+pub(crate) const FEATURE_FLAGS: [FeatureFlag; 5] = [
     FeatureFlag {
         name: "answers_on_all_nodes",
         about: "A change is answered when all nodes have it",
@@ -115,6 +100,11 @@ pub(crate) const FEATURE_FLAGS: [FeatureFlag; 4] = [
         name: "direct_reply_to_between_nodes",
         about: "Direct replies reach requesters of other nodes",
         since: 2,
+    },
+    FeatureFlag {
+        name: "expiry_of_queues_changes",
+        about: "The expiry of an MQTT session changes",
+        since: 5,
     },
     FeatureFlag { name: "queues_of_other_nodes", about: "Queues are used from every node", since: 1 },
     FeatureFlag { name: "replicated_metadata", about: "Metadata are on all nodes", since: 1 },
@@ -188,6 +178,5 @@ pub(crate) mod tests {
         assert_eq!(is_critical(&node), Some(true));
         let alone = crate::resources::node::tests::sample();
         assert_eq!((members(&alone).len(), is_critical(&alone)), (1, None));
-        assert_eq!(alarm_lines(&node), [""; 0]);
     }
 }

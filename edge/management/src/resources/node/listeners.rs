@@ -29,6 +29,18 @@ pub const WEB_MQTT_LISTENER_PROTOCOL: &str = "http/web-mqtt";
 /// RabbitMQ's short name of listeners of MQTT over WebSocket and TLS.
 pub const WEB_MQTT_TLS_LISTENER_PROTOCOL: &str = "https/web-mqtt";
 
+/// RabbitMQ's short name of STOMP listeners.
+pub const STOMP_LISTENER_PROTOCOL: &str = "stomp";
+
+/// RabbitMQ's short name of STOMP listeners over TLS.
+pub const STOMP_TLS_LISTENER_PROTOCOL: &str = "stomp/ssl";
+
+/// RabbitMQ's short name of listeners of STOMP over WebSocket.
+pub const WEB_STOMP_LISTENER_PROTOCOL: &str = "http/web-stomp";
+
+/// RabbitMQ's short name of listeners of STOMP over WebSocket and TLS.
+pub const WEB_STOMP_TLS_LISTENER_PROTOCOL: &str = "https/web-stomp";
+
 /// RabbitMQ's short name of listeners of the stream protocol.
 pub const STREAM_LISTENER_PROTOCOL: &str = "stream";
 

@@ -7,8 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use broker::{Broker, CloseReason};
 use parking_lot::Mutex;
 
-use crate::resources::membership;
-
 /// The listeners of clients' connections. The HTTP API and the pages of metrics are none of them: operators come through those.
 pub trait Doors: Debug + Send + Sync {
     /// Lets nobody in any more; connections that are open stay. Again does nothing.
@@ -23,6 +21,9 @@ pub trait Doors: Debug + Send + Sync {
     /// An address cannot be bound again.
     fn open(&self) -> io::Result<()>;
 }
+
+/// RabbitMQ's words for a node that is in maintenance mode.
+pub(super) const MARKED: &str = "marked for maintenance";
 
 /// Whether the node serves clients, until it is started again.
 #[derive(Debug, Default)]
@@ -48,7 +49,7 @@ impl Maintenance {
 
     /// RabbitMQ's words for it.
     pub(crate) fn status(&self) -> &'static str {
-        if self.is_on() { "marked for maintenance" } else { "not under maintenance" }
+        if self.is_on() { MARKED } else { "not under maintenance" }
     }
 
     /// No client can connect any more; connections that are open stay.
@@ -65,20 +66,13 @@ impl Maintenance {
         self.open()
     }
 
-    /// Begins maintenance mode: no client can connect, connections are closed, and other nodes lead the quorum queues that this node led.
+    /// Begins maintenance mode: no client can connect, and connections are closed.
     pub(crate) fn drain(&self, broker: &Broker) -> io::Result<()> {
         let _turn = self.turn.lock();
         tracing::warn!("maintenance mode: no client can connect until revive, connections are closed");
         self.is_on.store(true, Ordering::Relaxed);
         self.close()?;
         broker.send_clients_away(Some(CloseReason::Operator("Node was put into maintenance mode".into())));
-        match membership::step_down(broker) {
-            0 => {}
-            queues => tracing::warn!(
-                queues,
-                "this node still leads quorum queues: no other node has an up-to-date copy"
-            ),
-        }
         Ok(())
     }
 

@@ -5,12 +5,10 @@ use wire::amqp091::HEARTBEAT;
 
 use super::super::errors::{Failure, ReplyCode};
 use super::{Phase, Session};
-use crate::Now;
 use crate::budget::Blame;
+use crate::connection::Phase as _;
 use crate::outbox::OutputBytes;
-
-/// Output buffers above this are given back when nothing was written for a whole interval between ticks.
-const IDLE_BUFFER_BYTES_KEPT: usize = 4096;
+use crate::{Now, Session as _};
 
 /// How often a connection that may hold more than its share is looked at, milliseconds.
 const FAVOUR_LOOK_MS: u64 = 5_000;
@@ -19,16 +17,10 @@ const FAVOUR_LOOK_MS: u64 = 5_000;
 const NEVER: u64 = u64::MAX;
 
 impl Session {
-    /// Does what time demands. Call at [`Session::next_tick_ms`], or earlier and more often.
-    pub fn tick(&mut self, now: Now) {
-        let idle_ms = now.since_ms(self.sent);
-        let interval_ms = now.since_ms(self.ticked);
-        self.now = now;
-        self.ticked = now;
-        self.heed_close();
+    pub(super) fn tick_at(&mut self, now: Now) {
         match self.phase {
             Phase::Header | Phase::Starting | Phase::Tuning | Phase::Opening => {
-                if now.since_ms(self.started) >= self.settings.handshake_timeout_ms {
+                if now.since_ms(self.own.started) >= self.settings.handshake_timeout_ms {
                     // B5: without a word.
                     let (phase, limit_ms) = (self.phase.name(), self.settings.handshake_timeout_ms);
                     self.log_end(Ending::Failed(&format!(
@@ -46,13 +38,10 @@ impl Session {
                 if let Some(failure) = self.overstay() {
                     self.fail(&failure);
                 }
-                if idle_ms > interval_ms {
-                    self.outbox.release_buffer(IDLE_BUFFER_BYTES_KEPT);
-                }
             }
             Phase::Closing | Phase::Lingering | Phase::Draining => {
-                let deadline_ms = now.monotonic_ms + self.close_timeout_ms;
-                let deadline_ms = *self.close_deadline_ms.get_or_insert(deadline_ms);
+                let deadline_ms = now.monotonic_ms + self.own.close_timeout_ms;
+                let deadline_ms = *self.own.close_deadline_ms.get_or_insert(deadline_ms);
                 if now.monotonic_ms >= deadline_ms {
                     self.enter(Phase::Closed);
                 }
@@ -61,23 +50,20 @@ impl Session {
         }
     }
 
-    /// When [`Session::tick`] is due: milliseconds of [`Now::monotonic_ms`]; `u64::MAX` is never. Cheap; it may come
-    /// nearer with any input (a login, a consumer with a timeout), so look after every [`Session::receive`].
-    #[must_use]
-    pub fn next_tick_ms(&self) -> u64 {
+    pub(super) fn due_ms(&self) -> u64 {
         match self.phase {
             Phase::Header | Phase::Starting | Phase::Tuning | Phase::Opening => {
-                self.started.monotonic_ms.saturating_add(self.settings.handshake_timeout_ms)
+                self.own.started.monotonic_ms.saturating_add(self.settings.handshake_timeout_ms)
             }
             Phase::Running => self.heartbeat_due_ms().min(self.overdue_look_ms()).min(self.favour_look_ms()),
-            Phase::Closing | Phase::Lingering | Phase::Draining => self.close_deadline_ms.unwrap_or(0),
+            Phase::Closing | Phase::Lingering | Phase::Draining => self.own.close_deadline_ms.unwrap_or(0),
             Phase::Closed => NEVER,
         }
     }
 
     /// Half the interval: when a heartbeat is due if nothing else is sent, and how often silence is looked for (B21).
     fn half_heartbeat_ms(&self) -> Option<u64> {
-        let heartbeat_s = u64::from(self.limits.heartbeat_s);
+        let heartbeat_s = u64::from(self.own.limits.heartbeat_s);
         (heartbeat_s != 0).then_some(heartbeat_s * 500)
     }
 
@@ -93,14 +79,10 @@ impl Session {
     /// Sends a heartbeat when nothing was sent for half the interval; ends the connection after two silent intervals.
     fn heartbeat(&mut self) {
         let Some(half_ms) = self.half_heartbeat_ms() else { return };
-        if self.is_stalled() {
-            // Nothing is read meanwhile, so silence says nothing (B27).
-            self.received = self.now;
-        }
-        if self.now.since_ms(self.received) >= 4 * half_ms {
+        if self.silent_ms() >= 4 * half_ms {
             self.log_end(Ending::Failed(&format!(
                 "missed heartbeats from client, timeout: {}s",
-                self.limits.heartbeat_s
+                self.own.limits.heartbeat_s
             )));
             self.released();
             return;
@@ -112,13 +94,13 @@ impl Session {
 
     /// Tenths of a second since the connection was accepted.
     pub(super) fn now_ds(&self) -> u32 {
-        u32::try_from(self.now.since_ms(self.started) / 100).unwrap_or(u32::MAX)
+        self.now.since_ds(self.own.started)
     }
 
     /// When to look whether the connection holds up others that wait for memory.
     fn favour_look_ms(&self) -> u64 {
         let is_favoured = self.running.as_ref().is_some_and(|running| running.unfinished.is_favoured());
-        if is_favoured || self.sink.large.is_held() {
+        if is_favoured || self.own.sink.large.is_held() {
             self.ticked.monotonic_ms + FAVOUR_LOOK_MS
         } else {
             NEVER
@@ -132,7 +114,7 @@ impl Session {
         let blame = if running.is_held_back() { Blame::Broker } else { Blame::Client };
         let text = if running.unfinished.overstays(now_ms, blame) {
             "others have waited too long for the memory that an incomplete message of this connection holds"
-        } else if self.sink.large.is_held() && self.outbox.lock().state().large.overstays(now_ms) {
+        } else if self.own.sink.large.is_held() && self.outbox.lock().state().large.overstays(now_ms) {
             "others have waited too long for the memory of large messages that this connection does not read"
         } else {
             return None;
@@ -141,7 +123,6 @@ impl Session {
     }
 
     fn overdue_look_ms(&self) -> u64 {
-        let look_ds = self.running.as_ref().and_then(|running| running.overdue.look_next_ds());
-        look_ds.map_or(NEVER, |look_ds| self.started.monotonic_ms + u64::from(look_ds) * 100)
+        self.running.as_ref().map_or(NEVER, |running| running.overdue.look_next_ms(self.own.started))
     }
 }

@@ -6,6 +6,7 @@ use broker::{CloseReason, Ending};
 
 use super::super::errors::Failure;
 use super::{HEADER_BYTES, Session};
+use crate::connection::Phase as _;
 
 /// RabbitMQ's word for this protocol.
 const PROTOCOL: &str = "AMQP";
@@ -13,46 +14,46 @@ const PROTOCOL: &str = "AMQP";
 impl Session {
     /// The connection was accepted from a socket: the log tells of it from now on. Connections of parts of this program are not told of.
     pub(super) fn log_accepted(&mut self) {
-        self.is_logged = true;
+        self.own.is_logged = true;
         self.broker.log_accepted(PROTOCOL, &self.peer.connection_name());
     }
 
     pub(super) fn log_let_in(&self) {
-        if self.is_logged {
+        if self.own.is_logged {
             self.broker.log_let_in(&self.control.info.lock());
         }
     }
 
     /// An error ends the connection. [`Session::log_forced`] told of ends that the server wants.
     pub(super) fn log_failure(&mut self, failure: &Failure) {
-        if self.is_logged && !self.said_goodbye {
+        if self.own.is_logged && !self.own.said_goodbye {
             let info = self.control.info.lock();
             self.broker.log_connection_failed(PROTOCOL, &info, self.phase.name(), &failure.reply_text());
         }
-        self.said_goodbye = true;
+        self.own.said_goodbye = true;
     }
 
     /// The client has given a wrong name or password; which of them, another line says, with the rate of such lines.
     pub(super) fn log_refused_login(&mut self) {
-        if self.is_logged && !self.said_goodbye {
+        if self.own.is_logged && !self.own.said_goodbye {
             let info = self.control.info.lock();
             let why = format!("{} login refused", info.auth_mechanism);
             self.broker.log_connection_failed(PROTOCOL, &info, self.phase.name(), &why);
         }
-        self.said_goodbye = true;
+        self.own.said_goodbye = true;
     }
 
     pub(super) fn log_forced(&mut self, reason: &CloseReason) {
-        if self.is_logged && !self.said_goodbye {
+        if self.own.is_logged && !self.own.said_goodbye {
             self.broker.log_forced(PROTOCOL, &self.control.info.lock(), reason);
         }
-        self.said_goodbye = true;
+        self.own.said_goodbye = true;
     }
 
     /// The last line about the connection.
     pub(super) fn log_end(&mut self, ending: Ending<'_>) {
-        if std::mem::take(&mut self.is_logged) {
-            let lasted = Duration::from_millis(self.now.since_ms(self.started));
+        if std::mem::take(&mut self.own.is_logged) {
+            let lasted = Duration::from_millis(self.now.since_ms(self.own.started));
             self.broker.log_closed(PROTOCOL, &self.control.info.lock(), lasted, ending);
         }
     }

@@ -18,8 +18,7 @@ use wire::amqp091::{
 };
 
 use super::super::{Session, Settings};
-use crate::{Now, OutputBytes};
-use crate::{Peer, State};
+use crate::{Now, OutputBytes, Peer, Session as _, State};
 
 mod alarms;
 mod alike;

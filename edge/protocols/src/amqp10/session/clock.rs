@@ -7,21 +7,14 @@ use crate::Now;
 use crate::Session as _;
 use crate::outbox::OutputBytes;
 
-/// Output buffers above this are given back when nothing was written for a whole interval between ticks.
-const IDLE_BUFFER_BYTES_KEPT: usize = 4096;
-
 /// A moment that never comes.
 const NEVER: u64 = u64::MAX;
 
 impl Session {
-    pub(super) fn tick(&mut self, now: Now) {
-        let (idle_ms, interval_ms) = (now.since_ms(self.sent), now.since_ms(self.ticked));
-        self.now = now;
-        self.ticked = now;
-        self.heed_close();
+    pub(super) fn tick_at(&mut self, now: Now) {
         match self.phase {
             Phase::Sasl | Phase::Login | Phase::Header | Phase::Opening => {
-                if now.since_ms(self.started) >= self.settings.handshake_timeout_ms {
+                if now.since_ms(self.own.started) >= self.settings.handshake_timeout_ms {
                     self.enter(Phase::Closed);
                 }
             }
@@ -31,13 +24,10 @@ impl Session {
                 if let Some(running) = &mut self.running {
                     running.release_overdue(now_ds);
                 }
-                if idle_ms > interval_ms {
-                    self.outbox.release_buffer(IDLE_BUFFER_BYTES_KEPT);
-                }
             }
             Phase::Closing | Phase::Draining => {
                 let deadline_ms = now.monotonic_ms + self.settings.close_timeout_ms;
-                let deadline_ms = *self.close_deadline_ms.get_or_insert(deadline_ms);
+                let deadline_ms = *self.own.close_deadline_ms.get_or_insert(deadline_ms);
                 if now.monotonic_ms >= deadline_ms {
                     self.enter(Phase::Closed);
                 }
@@ -46,30 +36,29 @@ impl Session {
         }
     }
 
-    pub(super) fn next_tick_ms(&self) -> u64 {
+    pub(super) fn due_ms(&self) -> u64 {
         match self.phase {
             Phase::Sasl | Phase::Login | Phase::Header | Phase::Opening => {
-                self.started.monotonic_ms.saturating_add(self.settings.handshake_timeout_ms)
+                self.own.started.monotonic_ms.saturating_add(self.settings.handshake_timeout_ms)
             }
             Phase::Running => self.heartbeat_due_ms().min(self.overdue_look_ms()),
-            Phase::Closing | Phase::Draining => self.close_deadline_ms.unwrap_or(0),
+            Phase::Closing | Phase::Draining => self.own.close_deadline_ms.unwrap_or(0),
             Phase::Closed => NEVER,
         }
     }
 
     /// Tenths of a second since the connection began.
     pub(super) fn now_ds(&self) -> u32 {
-        u32::try_from(self.now.since_ms(self.started) / 100).unwrap_or(u32::MAX)
+        self.now.since_ds(self.own.started)
     }
 
     fn overdue_look_ms(&self) -> u64 {
-        let look_ds = self.running.as_ref().and_then(|running| running.overdue.look_next_ds());
-        look_ds.map_or(NEVER, |look_ds| self.started.monotonic_ms + u64::from(look_ds) * 100)
+        self.running.as_ref().map_or(NEVER, |running| running.overdue.look_next_ms(self.own.started))
     }
 
     /// How often the client is sent something, milliseconds.
     fn send_every_ms(&self) -> Option<u64> {
-        let client_ms = u64::from(self.limits.client_idle_ms);
+        let client_ms = u64::from(self.own.limits.client_idle_ms);
         (client_ms != 0).then_some(client_ms / 2)
     }
 
@@ -88,11 +77,8 @@ impl Session {
 
     /// Sends an empty frame when nothing was sent for long; ends the connection when the client is silent for too long.
     fn heartbeat(&mut self) {
-        if self.is_stalled() {
-            // Nothing is read meanwhile, so silence says nothing.
-            self.received = self.now;
-        }
-        if self.silence_max_ms().is_some_and(|max| self.now.since_ms(self.received) >= max) {
+        let silent_ms = self.silent_ms();
+        if self.silence_max_ms().is_some_and(|max| silent_ms >= max) {
             tracing::warn!(connection = %self.peer.connection_name(), "missed heartbeats from client");
             self.released();
             return;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use broker::BrokerOptions;
+use broker::{Broker, BrokerOptions};
 use tempfile::TempDir;
 use wire::amqp10::{
     Accepted, Attach, AttachTarget, Begin, DeliveryState, Disposition, Flow, Map, ReceiverSettleMode, Role,
@@ -11,7 +11,8 @@ use wire::amqp10::{
 };
 
 use super::*;
-use crate::State;
+use crate::dice::Dice;
+use crate::{Session as _, State};
 
 mod hostile;
 mod stories;
@@ -357,18 +358,7 @@ fn sending_without_credit_ends_the_link_and_an_unknown_handle_the_session() {
     assert_eq!(crate::Session::state(&client.session), State::Running);
 }
 
-/// A repeatable sequence of numbers (SplitMix64).
-struct Dice(u64);
-
 impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % sides
-    }
-
     fn small(&mut self, sides: u64) -> u32 {
         u32::try_from(self.roll(sides)).unwrap()
     }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use broker::BrokerOptions;
+use broker::{Broker, BrokerOptions};
 use tempfile::TempDir;
 use wire::mqtt::{
     Ack, Publish, Qos, RetainHandling, Subscribe, Subscription, SubscriptionOptions, Subscriptions,
@@ -11,7 +11,8 @@ use wire::mqtt::{
 };
 
 use super::*;
-use crate::{Progress, State};
+use crate::dice::Dice;
+use crate::{Door as _, Progress, Session as _, State};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -20,26 +21,7 @@ const CLIENTS: [&str; 3] = ["chaos-a", "chaos-b", ""];
 const TOPICS: [&str; 4] = ["a", "a/b", "a.b/c", "$x/y"];
 const FILTERS: [&str; 6] = ["#", "a/+", "a/#", "a.b/c", "$share/g/a/#", "+/b"];
 
-/// A repeatable sequence of numbers (SplitMix64).
-struct Dice(u64);
-
 impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % sides
-    }
-
-    fn flip(&mut self) -> bool {
-        self.roll(2) == 0
-    }
-
-    fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.roll(of.len() as u64) as usize]
-    }
-
     fn qos(&mut self) -> Qos {
         self.one_of(&[Qos::AtMostOnce, Qos::AtLeastOnce, Qos::ExactlyOnce])
     }
@@ -55,14 +37,14 @@ impl World {
     fn new() -> World {
         let folder = TempDir::new().unwrap();
         let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
-        let door = Door { broker: broker.clone(), settings: Arc::default(), shared: Arc::default() };
+        let door = Door { broker: broker.clone(), settings: Arc::default() };
         World { broker, door, _folder: folder }
     }
 
     fn client(&self) -> Client {
         let peer = Peer::plain("127.0.0.1:40000".parse().unwrap(), "127.0.0.1:1883".parse().unwrap(), 7);
         let now = Now { monotonic_ms: 1000, unix_ms: 1 };
-        let session = Session::new(self.door.clone(), peer, now);
+        let session = self.door.open(peer, now);
         Client { session, now, input: Vec::new(), output: Vec::new() }
     }
 }
@@ -77,10 +59,10 @@ struct Client {
 impl Client {
     fn turn(&mut self) {
         let mut cx = Context::from_waker(std::task::Waker::noop());
-        let is_ready = self.session.poll(&mut cx).is_ready();
+        let is_ready = self.session.poll_stalled(&mut cx).is_ready();
         if is_ready && !self.input.is_empty() {
-            let Progress { consumed, needed } = self.session.take(&self.input, self.now);
-            assert!(consumed <= self.input.len() && needed <= self.input.len() + MORE_BYTES_MAX);
+            let Progress { consumed, needed } = self.session.receive(&self.input, self.now);
+            assert!(consumed <= self.input.len() && needed <= self.input.len() + Step::MORE_BYTES_MAX);
             self.input.drain(..consumed);
         }
         let outbox = crate::Session::outbox(&self.session);
@@ -283,7 +265,7 @@ fn live(world: &World, dice: &mut Dice) -> usize {
         packets += client.packets().len();
         if dice.roll(10) == 0 {
             client.now.monotonic_ms += 2_000;
-            client.session.tick_at(client.now);
+            client.session.tick(client.now);
         }
     }
     if dice.flip() {
@@ -430,7 +412,7 @@ fn a_message_that_was_received_is_released_after_a_reconnect_and_does_not_come_a
 fn a_message_that_was_received_before_a_crash_comes_again_with_its_id_and_is_released() {
     let mut world = World::new();
     let id = reader_with_half(&world);
-    world.door.shared = Arc::default();
+    world.door.settings = Arc::default();
     let mut reader = lasting(&world, "reader");
     let heard = reader.heard(3);
     assert_eq!(once(&heard), [(id, &b"first"[..])]);

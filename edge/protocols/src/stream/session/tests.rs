@@ -2,7 +2,7 @@
 
 use std::task::{Context, Waker};
 
-use broker::BrokerOptions;
+use broker::{Broker, BrokerOptions};
 use wire::stream::commands::{Credit, StoreOffset};
 use wire::stream::requests::{
     Create, CreateSuperStream, DeclarePublisher, Delete, DeletePublisher, DeleteSuperStream, Metadata,

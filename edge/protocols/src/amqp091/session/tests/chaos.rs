@@ -3,26 +3,12 @@
 use wire::amqp091::methods::{confirm, tx};
 
 use super::*;
+use crate::dice::Dice;
 
 /// Names of queues and exchanges that all clients share.
 const NAMES: [&str; 3] = ["chaos-a", "chaos-b", "amq.fanout"];
 
-/// A repeatable sequence of numbers (SplitMix64).
-struct Dice(u64);
-
 impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % sides
-    }
-
-    fn flip(&mut self) -> bool {
-        self.roll(2) == 0
-    }
-
     fn name(&mut self) -> ShortStr<'static> {
         ShortStr::bounded(NAMES[self.roll(3) as usize].as_bytes())
     }

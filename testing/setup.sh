@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # setup.sh: brings what the test suites need into .cache/ of this checkout, from the package registries and nowhere else.
 #
-#   testing/setup.sh [python] [node] [java] [go] [published] [applications] [ui] [rabbitmqadmin] [monitors] [valgrind] [packages] [amqp10] [mqtt]     (default: all of them)
+#   testing/setup.sh [python] [node] [java] [go] [published] [applications] [ui] [rabbitmqadmin] [monitors] [valgrind] [packages] [amqp10] [mqtt] [stomp]     (default: all of them)
 #
 # Each part is stamped with a hash of the files that define it, so a second call returns at once and a changed requirement
 # reinstalls only its part. Needs python3 with venv, node with npm, java with mvn, go. Where one is missing and we are root on a
@@ -153,8 +153,8 @@ want() { [ "${#parts[@]}" = 0 ] && return 0; local p; for p in "${parts[@]}"; do
 
 parts=("$@")
 for p in "${parts[@]}"; do
-  case $p in python | node | java | go | published | applications | ui | rabbitmqadmin | monitors | valgrind | packages | amqp10 | mqtt) ;;
-    *) die "what is '$p'? (python, node, java, go, published, applications, ui, rabbitmqadmin, monitors, valgrind, packages, amqp10, mqtt)" ;;
+  case $p in python | node | java | go | published | applications | ui | rabbitmqadmin | monitors | valgrind | packages | amqp10 | mqtt | stomp) ;;
+    *) die "what is '$p'? (python, node, java, go, published, applications, ui, rabbitmqadmin, monitors, valgrind, packages, amqp10, mqtt, stomp)" ;;
   esac
 done
 
@@ -162,6 +162,14 @@ install_mqtt() { # MQTT.js
   mkdir -p "$cache/mqtt"
   cp "$root/testing/mqtt/others/package.json" "$root/testing/mqtt/others/package-lock.json" "$cache/mqtt/"
   (cd "$cache/mqtt" && npm ci --no-audit --no-fund --ignore-scripts)
+}
+
+install_stomp() { # stomp.py, in a venv; stompjs and webstomp-client
+  rm -rf "$cache/stomp"
+  python3 -m venv "$cache/stomp/venv"
+  "$cache/stomp/venv/bin/python" -m pip install --disable-pip-version-check --no-input -r "$root/testing/stomp/requirements.txt"
+  cp "$root/testing/stomp/others/package.json" "$root/testing/stomp/others/package-lock.json" "$cache/stomp/"
+  (cd "$cache/stomp" && npm ci --no-audit --no-fund --ignore-scripts)
 }
 
 if want python; then
@@ -182,6 +190,11 @@ if want mqtt; then
   need npm npm
   need mosquitto_pub mosquitto-clients
   part mqtt "$(hash_of testing/mqtt/others/package.json testing/mqtt/others/package-lock.json)" install_mqtt
+fi
+if want stomp; then
+  need node nodejs
+  need npm npm
+  part stomp "$(hash_of testing/stomp/requirements.txt testing/stomp/others/package.json testing/stomp/others/package-lock.json <(python3 --version))" install_stomp
 fi
 if want java; then
   need java default-jre-headless

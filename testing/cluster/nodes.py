@@ -27,14 +27,21 @@ from broker import Failed  # noqa: E402
 from warren import LISTEN, MANAGEMENT, Warren  # noqa: E402
 
 COOKIE = "SECRETOFTHETESTS"
+# Ports that free_port has given.
+GIVEN = set()
 
 
 def free_port():
-    """A port that nobody listens on. The system gives no such port to a client, so it stays free while its node is down."""
+    """A port that nobody listens on and that was not given before. The system gives no such port to a client, so it stays free while its node is down."""
+    # Tests that run side by side choose among different ports.
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 4
     while True:
-        port = random.randrange(12_000, 32_000)
+        port = 12_000 + 4 * random.randrange(5_000) + worker
+        if port in GIVEN:
+            continue
         try:
             with socket.create_server(("127.0.0.1", port)):
+                GIVEN.add(port)
                 return port
         except OSError:
             pass
@@ -55,6 +62,8 @@ class Node(Warren):
         if seeds:
             links += ["--cluster-seeds", ",".join(seeds)]
         super().__init__(binary, folder, "prometheus.tcp.listener = none\n" + config, (*flags, *links))
+        # Clients' own ports are others: none of them takes this one while the node is down.
+        self.port = free_port()
 
     def launch(self):
         """Starts it without waiting until it is ready, which may be never."""
@@ -132,6 +141,11 @@ def ok(node, *words):
     code, out, err = node.ctl(*words)
     assert code == 0, out + err
     return out
+
+
+def rows(node, *words):
+    """The output of a command that has to work, as data."""
+    return json.loads(ok(node, *words, "--formatter", "json"))
 
 
 def refused(node, *words):

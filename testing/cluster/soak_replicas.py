@@ -21,6 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from nodes import Cluster, eventually  # noqa: E402
 from test_queues import PERSISTENT, connected  # noqa: E402
+from test_replicas import declare, drain  # noqa: E402
 
 FAILURES = (pika.exceptions.AMQPError, OSError, AssertionError)
 QUEUE = "soak"
@@ -73,70 +74,46 @@ class Load:
             thread.join(60)
 
 
-def kill(cluster, dice):
-    node = dice.choice(cluster.nodes)
-    node.kill()
-    time.sleep(dice.uniform(0.1, 4))
-    node.launch()
-    return f"kill {node.name}"
+def faults(cluster, node, other):
+    """Each with its name, its begin, its end, and the seconds that it lasts at most."""
+    rest = [it for it in cluster.nodes if it is not node]
+    kill = (f"kill {node.name}", node.kill, node.launch, 4)
+    return [
+        kill,
+        kill,
+        (f"pause {node.name}", node.pause, node.resume, 6),
+        (f"cut off {node.name}", lambda: cluster.partition([node], rest), cluster.heal, 6),
+        (f"nothing of {node.name} reaches {other.name}", lambda: cluster.cut(node, other), cluster.heal, 6),
+    ]
 
 
-def pause(cluster, dice):
-    node = dice.choice(cluster.nodes)
-    node.pause()
-    time.sleep(dice.uniform(0.1, 6))
-    node.resume()
-    return f"pause {node.name}"
-
-
-def part(cluster, dice):
-    node = dice.choice(cluster.nodes)
-    cluster.partition([node], [other for other in cluster.nodes if other is not node])
-    time.sleep(dice.uniform(0.5, 6))
-    cluster.heal()
-    return f"cut off {node.name}"
-
-
-def one_way(cluster, dice):
-    sender, receiver = dice.sample(cluster.nodes, 2)
-    cluster.cut(sender, receiver)
-    time.sleep(dice.uniform(0.5, 6))
-    cluster.heal()
-    return f"nothing of {sender.name} reaches {receiver.name}"
-
-
-def drain(node):
-    """The messages that are left, by a node that answers."""
-    left = set()
-    with connected(node) as connection:
-        channel = connection.channel()
-        channel.basic_qos(prefetch_count=500)
-        for method, _, body in channel.consume(QUEUE, inactivity_timeout=3):
-            if method is None:
-                channel.cancel()
-                return left
-            left.add(body)
-            channel.basic_ack(method.delivery_tag)
+def disturb(cluster, dice):
+    """One fault on a node; its name."""
+    name, begin, end, seconds_max = dice.choice(faults(cluster, *dice.sample(cluster.nodes, 2)))
+    begin()
+    time.sleep(dice.uniform(0.1, seconds_max))
+    end()
+    return name
 
 
 def drained(node):
+    """The messages that are left, by a node that answers."""
     with contextlib.suppress(*FAILURES):
-        return drain(node)
+        return set(drain(node, QUEUE, 100))
     return None
 
 
 def campaign(binary, minutes, seed):
     dice = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder, Cluster(binary, folder, 3) as cluster:
-        with connected(cluster.nodes[0]) as connection:
-            connection.channel().queue_declare(QUEUE, durable=True, arguments={"x-queue-type": "quorum"})
+        declare(cluster.nodes[0], QUEUE)
         loads = [Load(node, number) for number, node in enumerate(cluster.nodes)]
-        end, faults = time.monotonic() + minutes * 60, 0
+        end, count = time.monotonic() + minutes * 60, 0
         while time.monotonic() < end:
             time.sleep(dice.uniform(0.5, 4))
-            what = dice.choice([kill, kill, pause, part, one_way])(cluster, dice)
-            faults += 1
-            print(f"{faults}: {what}; confirmed {sum(len(load.confirmed) for load in loads)}", flush=True)
+            what = disturb(cluster, dice)
+            count += 1
+            print(f"{count}: {what}; confirmed {sum(len(load.confirmed) for load in loads)}", flush=True)
         for load in loads:
             load.end()
         cluster.heal()
@@ -151,7 +128,7 @@ def campaign(binary, minutes, seed):
             eventually(lambda: (more.append(drained(cluster.nodes[0])), more[-1] is not None)[1], "the queue is drained", 120)
             left |= more[-1]
         lost = confirmed - seen - left
-        print(f"seed {seed}: {faults} faults, {len(confirmed)} confirmed, {len(seen)} delivered, {len(left)} left, {len(lost)} lost")
+        print(f"seed {seed}: {count} faults, {len(confirmed)} confirmed, {len(seen)} delivered, {len(left)} left, {len(lost)} lost")
         return 1 if lost else 0
 
 

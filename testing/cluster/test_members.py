@@ -4,7 +4,7 @@ import base64
 import json
 import urllib.request
 
-from nodes import Cluster, eventually, ok
+from nodes import Cluster, eventually, ok, rows
 from test_queues import ready
 from test_replicas import answers, declare, drain, numbered, publish
 
@@ -21,12 +21,6 @@ def asked(node, method, path, body=None):
             return answer.status, json.loads(text) if text else None
     except urllib.error.HTTPError as refused:
         return refused.code, json.loads(refused.read() or b"null")
-
-
-def rows(node, *words):
-    code, out, err = node.ctl(*words, "--formatter", "json")
-    assert code == 0, out + err
-    return json.loads(out)
 
 
 def listed(node, queue="q"):
@@ -140,7 +134,12 @@ def test_a_node_in_maintenance_leads_no_quorum_queue(three):
     assert a.name in leaders()
     assert a.ctl("drain")[0] == 0
     assert sorted(leaders()) == sorted([b.name, c.name] * 2)
-    assert a.ctl("revive")[0] == 0
+    ok(b, "drain")
+    ok(b, "rebalance", "all")
+    assert leaders() == [c.name] * 4, "a node in maintenance is not chosen"
+    ok(a, "revive")
+    ok(c, "rebalance", "all")
+    assert sorted(leaders()) == sorted([a.name, c.name] * 2)
 
 
 def test_members_follow_the_nodes_of_the_cluster(binary, tmp_path):
@@ -154,9 +153,11 @@ def test_members_follow_the_nodes_of_the_cluster(binary, tmp_path):
         assert len(listed(a, "small")["members"]) == 1
         ok(a, "set_policy", "other", "^other$", '{"delivery-limit": 5}')
         declare(a, "other", **{"x-quorum-initial-group-size": 1})
+        declare(a, "asked", **{"x-quorum-initial-group-size": 1, "x-quorum-target-group-size": 3})
         ok(a, "set_policy", "more", "^small$", '{"target-group-size": 3}', "--apply-to", "quorum_queues")
         eventually(lambda: sorted(listed(b, "small")["in_sync"]) == names(three.nodes), "a policy wants three")
         eventually(lambda: len(listed(b, "other")["members"]) == 2, "the key wants two")
+        eventually(lambda: sorted(listed(b, "asked")["in_sync"]) == names(three.nodes), "the argument wants three")
         a.kill()
         eventually(lambda: answers(lambda: ready(b, "small") == 30), "another member leads with all messages")
 

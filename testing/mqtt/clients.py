@@ -4,8 +4,6 @@
     client.subscribe("a/#", 1); client.publish("a/b", b"x", 1); client.next()
 """
 
-import base64
-import json
 import pathlib
 import queue
 import re
@@ -13,14 +11,13 @@ import time
 import urllib.request
 
 import paho.mqtt.client as paho
-import pika
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-import warren
+import served
+from served import DEADLINE_S
 
-DEADLINE_S = 15
 V31, V311, V5 = paho.MQTTv31, paho.MQTTv311, paho.MQTTv5
 
 
@@ -32,58 +29,18 @@ def properties(packet, **values):
     return made
 
 
-def until(what, holds, deadline_s=DEADLINE_S):
-    end = time.monotonic() + deadline_s
-    while True:
-        found = holds()
-        if found:
-            return found
-        assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
-        time.sleep(0.01)
-
-
-class Server:
-    def __init__(self, binary, folder, config=""):
-        config = "prometheus.tcp.port = 0\nmqtt.listeners.tcp.default = 127.0.0.1:0\nweb_mqtt.tcp.listener = 127.0.0.1:0\n" + config
-        self.process = warren.Warren(binary, folder, config)
-        self.ctl, self.clients = self.process.ctl, []
+class Server(served.Server):
+    CONFIG = "prometheus.tcp.port = 0\nmqtt.listeners.tcp.default = 127.0.0.1:0\nweb_mqtt.tcp.listener = 127.0.0.1:0\n"
 
     def start(self):
-        self.process.start()
+        super().start()
         self.port, self.web_port = self.port_of("mqtt"), self.port_of("mqtt-ws")
         return self
-
-    def port_of(self, word):
-        """Of a listener, as the ready line names it."""
-        return int(re.findall(rf"^ready .* {word}=127.0.0.1:(\d+)", self.process.log_text(), re.MULTILINE)[-1])
-
-    def kill(self):
-        self.process.kill()
-
-    def leave(self):
-        """All clients end."""
-        for client in self.clients:
-            client.stop()
-        self.clients.clear()
-
-    def end(self):
-        self.leave()
-        if self.process.child.poll() is None:
-            self.process.stop()
 
     def client(self, name="", version=V311, clean=True, expiry_s=None, will=None, **options):
         client = Client(self, name, version, clean, expiry_s, will, **options)
         self.clients.append(client)
         return client
-
-    def channel(self):
-        return pika.BlockingConnection(pika.URLParameters(self.process.url)).channel()
-
-    def api(self, path):
-        request = urllib.request.Request(f"http://{self.process.http}/api/{path}")
-        request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
-        with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
-            return json.load(answer)
 
     def metrics(self):
         """Values by name and labels."""
@@ -97,12 +54,6 @@ class Server:
         """Resident bytes of the server."""
         status = pathlib.Path(f"/proc/{self.process.child.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
-
-    def rows(self, *words):
-        """Lines of a `list_...` command as lists of columns."""
-        code, out, errors = self.ctl("-q", *words)
-        assert code == 0, errors
-        return [line.split("\t") for line in out.splitlines()][1:]
 
 
 class Client:
@@ -186,14 +137,21 @@ class Client:
     def disconnect(self, **options):
         self.paho.disconnect(**options)
         self.event("disconnect")
-        self.stop()
+        self.close()
+
+    def _end_loop(self):
+        """The loop of the client ends. It looks once a second, unless a byte wakes it."""
+        self.paho._thread_terminate = True
+        if self.paho._sockpairW:
+            self.paho._sockpairW.send(b"0")
+        self.paho.loop_stop()
 
     def drop(self):
         """The socket ends without a DISCONNECT."""
-        self.paho.loop_stop()
+        self._end_loop()
         self.paho._sock_close()
 
-    def stop(self):
-        self.paho.loop_stop()
+    def close(self):
+        self._end_loop()
         if self.paho.socket():
             self.paho._sock_close()

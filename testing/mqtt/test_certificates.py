@@ -7,7 +7,8 @@ import pathlib
 
 import pytest
 
-from clients import V5, V311, Server, until
+from clients import V5, V311, Server
+from served import until
 
 _PATH = pathlib.Path(__file__).resolve().parent.parent / "tls" / "conftest.py"
 _SPEC = importlib.util.spec_from_file_location("tls_certificates", _PATH)

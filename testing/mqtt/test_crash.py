@@ -4,7 +4,8 @@ import socket
 import struct
 
 import differ
-from clients import DEADLINE_S, V5, V311
+from clients import V5, V311
+from served import DEADLINE_S
 
 
 def test_a_kill_leaves_what_was_acknowledged(fresh):
@@ -108,3 +109,23 @@ def test_a_message_of_qos_2_that_is_half_done_is_finished_after_a_kill(fresh):
     reader.ack(PUBCOMP, second)
     sender.publish("half/x", b"last", 2)
     assert reader.message()[1] == b"last"
+
+
+def test_a_publish_of_qos_2_that_has_its_pubrec_is_there_once_after_a_kill(fresh):
+    reader = fresh.client("reader", clean=False)
+    reader.subscribe("taken/#", 2)
+    reader.disconnect()
+    sender = Raw(fresh, "taken")
+    field = lambda text: struct.pack(">H", len(text)) + text
+    sender.send(differ.packet(0x34, field(b"taken/x") + struct.pack(">H", 7) + b"once"))
+    assert sender.next() == (PUBREC, struct.pack(">H", 7))
+    fresh.kill()
+    fresh.leave()
+    fresh.start()
+    # The sender does not repeat what has its PUBREC: it goes on with PUBREL.
+    sender = Raw(fresh, "taken")
+    sender.ack(PUBREL, 7)
+    assert sender.next() == (PUBCOMP, struct.pack(">H", 7))
+    reader = fresh.client("reader", clean=False)
+    assert reader.session_present and reader.next().payload == b"once"
+    reader.nothing()

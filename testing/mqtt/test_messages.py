@@ -6,7 +6,8 @@ import time
 
 import pika
 import pytest
-from clients import DEADLINE_S, V5, V31, V311, properties, until
+from clients import V5, V31, V311, properties
+from served import DEADLINE_S, until
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 VERSIONS = [V31, V311, V5]

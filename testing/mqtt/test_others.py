@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 
 import pytest
-from clients import until
+from served import until
 
 HERE = pathlib.Path(__file__).resolve().parent
 LOGIN = ["-u", "guest", "-P", "guest"]

@@ -5,7 +5,7 @@ import os
 import subprocess
 
 import pytest
-from clients import until
+from served import until
 
 DEADLINE_S = 60
 

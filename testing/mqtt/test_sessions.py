@@ -4,7 +4,8 @@ import socket
 import time
 
 import pytest
-from clients import DEADLINE_S, V5, V31, V311, properties, until
+from clients import V5, V31, V311, properties
+from served import DEADLINE_S, until
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 VERSIONS = [V31, V311, V5]
@@ -152,18 +153,69 @@ def test_sessions_expire(broker):
     assert not broker.client("expires", V5, clean=False).session_present
 
 
-def test_a_session_tells_the_expiry_that_it_keeps(broker):
-    client = broker.client("told", V5, clean=False, expiry_s=100)
-    assert client.given.SessionExpiryInterval == 100
-    client.subscribe("told/#", 1)
+def expiries(broker, name):
+    """`x-expires` of the session's queues, in seconds."""
+    queues = broker.api("queues")
+    mine = [it["arguments"].get("x-expires") for it in queues if it["name"].startswith(f"mqtt-subscription-{name}qos")]
+    return [None if it is None else it / 1000 for it in mine]
+
+
+def test_a_session_has_the_expiry_of_its_latest_connect(fresh):
+    def connect(seconds):
+        client = fresh.client("told", V5, clean=False, expiry_s=seconds)
+        return client, client.session_present, client.given.SessionExpiryInterval
+
+    client, present, told = connect(100)
+    assert (present, told) == (False, 100)
+    client.subscribe([("told/#", 1), ("tell/#", 0)])
     client.disconnect()
-    client = broker.client("told", V5, clean=False, expiry_s=3600)
-    assert (client.session_present, client.given.SessionExpiryInterval) == (True, 100)
+    client, present, told = connect(3600)
+    assert (present, told) == (True, 3600)
+    fresh.kill()
+    fresh.leave()
+    fresh.start()
+    assert expiries(fresh, "told") == [3600, 3600]
+    client, present, told = connect(1_000_000)
+    assert (present, told) == (True, 86_400), "mqtt.max_session_expiry_interval_seconds bounds it"
+    sender = fresh.client("sender")
+    sender.publish("told/x", b"as ever", 1)
+    assert client.next().payload == b"as ever"
     client.disconnect()
-    client = broker.client("told", V5, clean=False, expiry_s=0)
+    client, present, told = connect(1)
+    assert (present, told) == (True, 1)
+    client.disconnect()
+    until("it expired", lambda: expiries(fresh, "told") == [])
+    assert connect(100)[1:] == (False, 100)
+
+
+def test_a_session_that_ends_with_its_connection_is_gone_after_a_kill(fresh):
+    client = fresh.client("short", V5, clean=False, expiry_s=100)
+    client.subscribe("short/#", 1)
+    client.disconnect()
+    client = fresh.client("short", V5, clean=False, expiry_s=0)
     assert (client.session_present, client.given.SessionExpiryInterval) == (True, 0)
-    client.disconnect()
-    assert not broker.client("told", V5, clean=False, expiry_s=100).session_present
+    fresh.kill()
+    fresh.leave()
+    fresh.start()
+    until("it is gone", lambda: expiries(fresh, "short") == [])
+    assert not fresh.client("short", V5, clean=False, expiry_s=100).session_present
+
+
+def test_disconnect_changes_the_expiry_of_a_session(fresh):
+    client = fresh.client("longer", V5, clean=False, expiry_s=1)
+    client.subscribe([("longer/#", 1), ("long/#", 0)])
+    client.disconnect(properties=properties("DISCONNECT", SessionExpiryInterval=500))
+    until("both queues have it", lambda: expiries(fresh, "longer") == [500, 500])
+    # A later change is answered when both are durable.
+    assert fresh.ctl("add_user", "later", "pw")[0] == 0
+    fresh.kill()
+    fresh.leave()
+    fresh.start()
+    assert expiries(fresh, "longer") == [500, 500]
+    client = fresh.client("longer", V5, clean=False, expiry_s=500)
+    assert client.session_present
+    client.disconnect(properties=properties("DISCONNECT", SessionExpiryInterval=1))
+    until("it expired", lambda: expiries(fresh, "longer") == [])
 
 
 def test_who_may_not_configure_its_queues_does_not_end_a_session(broker):

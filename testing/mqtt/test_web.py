@@ -7,7 +7,8 @@ import struct
 import subprocess
 
 import pytest
-from clients import V5, V31, V311, Server, until
+from clients import V5, V31, V311, Server
+from served import until
 
 LARGE = 300_000
 

@@ -20,7 +20,7 @@ import uuid
 import pika
 
 RUN = uuid.uuid4().hex[:8]
-DEADLINE_S = 60
+DEADLINE_S = 180
 RATE = r"(\d+(?:\.\d+)?) msg/s"
 FIVE = r"\d+/\d+/\d+/\d+/\d+ (?:µs|ms)"
 

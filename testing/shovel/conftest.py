@@ -1,6 +1,5 @@
 """Warren servers for shovels, and RabbitMQ beside them where it runs. WARREN_BIN is the binary."""
 
-import os
 import pathlib
 import sys
 
@@ -9,20 +8,16 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "crash"), str(HERE.parent / "management")]
 
+from served import configured  # noqa: E402, F401
 from servers import Warren  # noqa: E402
 
 
+@pytest.fixture(scope="session")
+def kind():
+    return Warren
+
+
 @pytest.fixture
-def warren(tmp_path):
+def warren(configured):  # noqa: F811
     """Starts servers by name; all end with the test."""
-    servers = []
-
-    def start(name="a", config=""):
-        folder = tmp_path / name
-        folder.mkdir()
-        servers.append(Warren(os.environ.get("WARREN_BIN", "warren"), folder, config))
-        return servers[-1].start()
-
-    yield start
-    for server in servers:
-        server.end()
+    return lambda name="a", config="": configured(config, name)

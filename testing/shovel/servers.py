@@ -11,29 +11,18 @@ import urllib.parse
 import aio_pika
 import pika
 
-import warren
+import served
 from api import Api, quoted
 
 DEADLINE_S = 40
 
 
 def until(what, holds, deadline_s=DEADLINE_S):
-    """Waits until `holds()` gives something true, and returns it."""
-    end = time.monotonic() + deadline_s
-    while True:
-        found = holds()
-        if found:
-            return found
-        assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
-        time.sleep(0.02)
+    return served.until(what, holds, deadline_s)
 
 
-class Amqp:
+class Amqp(served.Amqp):
     """A broker of the tests; subclasses have `url` and `api`."""
-
-    def channel(self):
-        connection = pika.BlockingConnection(pika.URLParameters(self.url))
-        return connection.channel()
 
     def declare(self, queue, **options):
         channel = self.channel()
@@ -75,12 +64,15 @@ class Amqp:
         asyncio.run(run())
 
     def read(self, queue, wait_s=0.3):
-        """All messages, as (method, properties, body); ends when none comes for `wait_s`."""
+        """All messages, as (method, properties, body); ends when those are there that were ready, and none comes for `wait_s`."""
         channel = self.channel()
         channel.basic_qos(prefetch_count=1000)
-        found = []
+        found, ready = [], channel.queue_declare(queue, passive=True).method.message_count
+        end = time.monotonic() + DEADLINE_S
         for method, properties, body in channel.consume(queue, inactivity_timeout=wait_s):
             if method is None:
+                if len(found) < ready and time.monotonic() < end:
+                    continue
                 break
             found.append((method, properties, body))
             if len(found) % 500 == 0:
@@ -112,22 +104,15 @@ class Amqp:
         return until(f"{name} is {state}", lambda: (it := self.state(name)).get("state") == state and it, deadline_s)
 
 
-class Warren(Amqp):
+class Warren(Amqp, served.Server):
     def __init__(self, binary, folder, config):
-        self.process = warren.Warren(binary, folder, "prometheus.tcp.listener = none\n" + config)
-        self.data, self.log, self.ctl = self.process.data, folder / "log", self.process.ctl
+        super().__init__(binary, folder, config)
+        self.data, self.log = self.process.data, folder / "log"
 
     def start(self):
-        self.process.start()
-        self.url, self.api = self.process.url, Api(f"http://{self.process.http}")
+        super().start()
+        self.api = Api(f"http://{self.process.http}")
         return self
-
-    def kill(self):
-        self.process.kill()
-
-    def end(self):
-        if self.process.child.poll() is None:
-            self.process.stop()
 
 
 class RabbitMQ(Amqp):
@@ -146,5 +131,3 @@ class RabbitMQ(Amqp):
 
     def has_shovels(self):
         return self.api("GET", "/api/shovels").status == 200
-
-

@@ -31,7 +31,6 @@ UNSTEADY = {
     "client_test5.test_subscribe_options": "does not wait for the SUBACK of its second client",
 }
 FAILS = {
-    "client_test5.test_session_expiry": "wants a DISCONNECT that prolongs the session",
     "client_test5.test_subscribe_failure": "wants 0x80, and is told 0x87: not authorized",
     "client_test5.test_server_keep_alive": "wants a server that shortens keep alives to 60 s",
 }

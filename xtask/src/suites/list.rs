@@ -48,7 +48,7 @@ const fn suite(name: &'static str, script: &'static str) -> Suite {
         broker: Broker::Nobody,
         against_url: AgainstUrl::Never,
         needs: &[],
-        minutes_max: 10,
+        minutes_max: 20,
         script,
     }
 }
@@ -179,11 +179,12 @@ pub(crate) const SUITES: &[Suite] = &[
     suite("fulldisk", r#""$PYTHON" testing/crash/fulldisk.py --warren "$WARREN_BIN""#),
     suite(
         "kill9",
-        r#""$PYTHON" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles "${KILL9_CYCLES:-12}" --power-cut $SEED &&
-           "$PYTHON" testing/crash/streams.py --warren "$WARREN_BIN" --cycles 8 $SEED &&
+        r#""$PYTHON" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles "${KILL9_CYCLES:-8}" --power-cut $SEED &&
+           "$PYTHON" testing/crash/streams.py --warren "$WARREN_BIN" --cycles 5 $SEED &&
            "$PYTHON" testing/crash/stuck.py --warren "$WARREN_BIN""#,
     ),
     suite("mqtt", "cd testing/mqtt && CACHE=$CACHE pytest .").needs(&["mqtt"]),
+    suite("stomp", r#"cd testing/stomp && "$CACHE/stomp/venv/bin/python" -m pytest ."#).needs(&["stomp"]),
     suite("management", "pytest -c testing/management/pytest.ini testing/management").needs(&["java", "monitors", "go"]),
     suite(
         "ui",
@@ -193,7 +194,8 @@ pub(crate) const SUITES: &[Suite] = &[
     .needs(&["ui", "node"])
     .with(Broker::Own(&["--management-listen", "127.0.0.1:0"])),
     suite("cluster", "cd testing/cluster && CACHE=$CACHE pytest -n 2 .").needs(&["node"]),
-    soak("soak-simulator", 300, "cargo xtask sim --seeds 2000"),
+    // Seed 2545 and 5100329 once failed.
+    soak("soak-simulator", 300, "for seed in 2545 5100329; do cargo xtask sim --seed $seed || exit 1; done; cargo xtask sim --seeds 2000"),
     soak(
         "soak-groups",
         60,

@@ -17,6 +17,9 @@ use super::list::{Broker, PRELUDE, SHARED_ARGUMENTS, SUITES, Suite};
 use super::process::{self, MARK, Outcome};
 use super::report::{Done, ended, shown, summary, table};
 
+/// Cargo chooses the same features of libraries for it as for `cargo test --workspace`; a build of one package compiles them again.
+const BUILD_OF_TESTS: &[&str] = &["build", "--quiet", "--workspace", "--bins", "--tests"];
+
 /// Runs what the arguments name.
 ///
 /// # Errors
@@ -84,7 +87,7 @@ pub(crate) fn setup_of_tests(root: &Path) -> Command {
     setup(root, &tests)
 }
 
-/// The broker that the suites test: a release for campaigns, otherwise one that compiles faster and has assertions.
+/// The broker that the suites test: a release for campaigns, otherwise the one of the unit tests, with assertions.
 fn warren(root: &Path, is_soak: bool) -> Result<PathBuf> {
     let path = if let Some(path) = std::env::var_os("WARREN_BIN") {
         PathBuf::from(path)
@@ -92,7 +95,7 @@ fn warren(root: &Path, is_soak: bool) -> Result<PathBuf> {
         let (build, binary): (&[&str], _) = if is_soak {
             (&["build", "--quiet", "--release", "--package", "warren"], "release/warren")
         } else {
-            (&["build", "--quiet", "--profile", "suites", "--package", "warren"], "suites/warren")
+            (BUILD_OF_TESTS, "debug/warren")
         };
         if !Command::new(env!("CARGO")).args(build).current_dir(root).status()?.success() {
             bail!("the broker does not build");

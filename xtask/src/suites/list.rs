@@ -94,8 +94,8 @@ const CONFIG: &[&str] = &["--config", "testing/conformance/warren.conf"];
 /// Arguments of the broker that suites share.
 pub(crate) const SHARED_ARGUMENTS: &[&str] = CONFIG;
 
-/// All suites. One lane runs them from the front, the other from the back, until they meet. The suites that share a broker stand in front,
-/// so they never run side by side; the longest stand at the back.
+/// All suites. One lane runs them from the front, two from the back, until they meet: three keep two cores busy. The suites that share a
+/// broker stand in front, so they never run side by side; the longest stand at the back.
 pub(crate) const SUITES: &[Suite] = &[
     client(
         "conformance",

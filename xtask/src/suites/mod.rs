@@ -1,7 +1,7 @@
-//! `cargo xtask suites`: the suites that look at Warren from outside, each a few lines of one [`list`], run in two lanes side by side.
+//! `cargo xtask suites`: the suites that look at Warren from outside, each a few lines of one [`list`], run in three lanes side by side.
 //!
 //! ```text
-//!  list ──► run ──► two lanes ──► a suite: broker of its own or the shared one ──► bash, output in .cache/test-logs/NAME.log
+//!  list ──► run ──► lanes ──► a suite: broker of its own or the shared one ──► bash, output in .cache/test-logs/NAME.log
 //!            └──► watcher: kills what is left when the run ends, however it ends
 //! ```
 //!

@@ -134,6 +134,7 @@ impl<'a> Run<'a> {
             // A campaign has the machine for itself.
             if !self.suites.iter().any(|suite| suite.is_soak) {
                 scope.spawn(|| self.lane(VecDeque::pop_back));
+                scope.spawn(|| self.lane(VecDeque::pop_back));
             }
         });
         let mut done = self.done.into_inner().unwrap_or_default();

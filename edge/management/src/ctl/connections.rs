@@ -1,9 +1,9 @@
 //! Connections and channels: listed and closed. Refuses to know their protocol.
 
 use std::net::IpAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use broker::{Broker, CloseReason, MqttInfo, PeerCertificate, TlsSession};
+use broker::{Broker, CloseReason, ConnectionId, MqttInfo, PeerCertificate, TlsSession};
 use serde_json::Value;
 use wire::amqp091::{Table, Value as Field};
 
@@ -246,10 +246,20 @@ pub(crate) fn close_connection(broker: &Broker, request: &Request) -> Outcome {
         || Failure::new(Exit::UNAVAILABLE, format!("Error:\nError:\n{{:invalid_pid_syntax, \"{text}\"}}"));
     let wanted = connection_of(text).ok_or_else(invalid)?;
     // RabbitMQ does not mind a connection that is gone.
-    if let Some(control) = broker.connections().get(broker.connection_id(wanted)) {
+    let id = broker.connection_id(wanted);
+    if let Some(control) = broker.connections().get(id) {
         control.close(CloseReason::Operator(reason.into()));
+        until_gone(broker, id);
     }
     Ok(Answer::done())
+}
+
+/// The next command does not list a connection that this one closed. One that does not hear of it within a second is left.
+fn until_gone(broker: &Broker, id: ConnectionId) {
+    let end = Instant::now() + Duration::from_secs(1);
+    while broker.connections().get(id).is_some() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Of one vhost with `-p`, or of the node; `--limit` ends after so many, `--per-connection-delay` waits that many
@@ -286,8 +296,6 @@ pub(crate) fn close_all_user_connections(broker: &Broker, request: &Request) -> 
 
 #[cfg(test)]
 mod tests {
-    use broker::ConnectionId;
-
     use super::*;
 
     #[test]

@@ -117,6 +117,10 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+fn until_all_vote(nodes: &[Node; 3]) {
+    until("all vote", || nodes[0].cluster.view().members.iter().filter(|it| it.is_voter).count() == 3);
+}
+
 fn user(broker: &Broker) -> Principal {
     until("the default user is here", || broker.read_metadata(|state| state.user(b"guest").is_some()));
     until("the default user may come in", || connect(broker).is_ok());
@@ -195,7 +199,7 @@ fn what_is_declared_on_one_node_is_on_all_and_outlives_the_leader() {
     }
     let view = nodes[0].cluster.view();
     assert_eq!(view.members.len(), 3);
-    until("all vote", || nodes[0].cluster.view().members.iter().all(|member| member.is_voter));
+    until_all_vote(&nodes);
     let leader = nodes[0].cluster.view().leader.unwrap();
     let leads = (0..3).find(|nth| nodes[*nth].cluster.own().unwrap().0 == leader).unwrap();
     stop(&world, leads, &nodes[leads], &brokers[leads]);
@@ -217,9 +221,7 @@ fn a_minority_refuses_changes_and_all_goes_on_when_it_is_linked_again() {
     let (world, disks) = (World::new(), [SimDisk::new(), SimDisk::new(), SimDisk::new()]);
     let (nodes, brokers) = three(&world, &disks);
     let users = [0, 1, 2].map(|nth| user(&brokers[nth]));
-    until("all vote", || {
-        nodes[0].cluster.view().members.iter().filter(|member| member.is_voter).count() == 3
-    });
+    until_all_vote(&nodes);
     world.net.cut(&name(0), &name(1));
     world.net.cut(&name(0), &name(2));
     let refused = declare(&brokers[0], &users[0], "minority");
@@ -485,9 +487,7 @@ fn a_lost_disk_is_refused_until_the_node_is_forgotten_and_another_name_never_fit
     let users = [0, 1, 2].map(|nth| user(&brokers[nth]));
     declare(&brokers[2], &users[2], "lost").unwrap();
     declare(&brokers[1], &users[1], "stays").unwrap();
-    until("all vote", || {
-        nodes[0].cluster.view().members.iter().filter(|member| member.is_voter).count() == 3
-    });
+    until_all_vote(&nodes);
     stop(&world, 2, &nodes[2], &brokers[2]);
     let options =
         || ClusterOptions { seeds: 3, change_timeout: Duration::from_secs(2), ..ClusterOptions::default() };
@@ -583,9 +583,7 @@ fn what_a_node_had_alone_comes_along_when_it_forms_a_cluster() {
 fn members_leave_one_after_the_other_and_the_last_one_goes_on() {
     let (world, disks) = (World::new(), [SimDisk::new(), SimDisk::new(), SimDisk::new()]);
     let (nodes, brokers) = three(&world, &disks);
-    until("all vote", || {
-        nodes[0].cluster.view().members.iter().filter(|member| member.is_voter).count() == 3
-    });
+    until_all_vote(&nodes);
     let options = |purpose| ClusterOptions { seeds: 3, change_timeout: Duration::from_secs(2), purpose };
     // The first one led the cluster when it was formed.
     for nth in 0..2 {

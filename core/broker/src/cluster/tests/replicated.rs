@@ -15,6 +15,13 @@ fn declare_quorum(broker: &Broker, principal: &Principal, queue: &str) {
     broker.declare_queue(principal, declare).unwrap().counts.wait().unwrap();
 }
 
+/// A quorum queue that the first node leads, known on all, when all vote.
+fn declare_on_all(nodes: &[Node; 3], brokers: &[Broker; 3], principal: &Principal, queue: &str) {
+    until_all_vote(nodes);
+    declare_quorum(&brokers[0], principal, queue);
+    until("the queue is known", || brokers.iter().all(|broker| has(broker, queue)));
+}
+
 fn leader(broker: &Broker, queue: &str) -> u16 {
     broker.vhost("/").unwrap().queue(queue.as_bytes()).unwrap().home_node()
 }
@@ -40,11 +47,7 @@ fn power_cuts_of_one_leader_after_the_other_lose_nothing_that_was_confirmed() {
     let mut disks = [SimDisk::new(), SimDisk::new(), SimDisk::new()];
     let (mut nodes, mut brokers) = three(&world, &disks);
     let mut users = [0, 1, 2].map(|nth| user(&brokers[nth]));
-    until("all vote", || {
-        nodes[0].cluster.view().members.iter().filter(|member| member.is_voter).count() == 3
-    });
-    declare_quorum(&brokers[0], &users[0], "q");
-    until("it is known", || brokers.iter().all(|broker| has(broker, "q")));
+    declare_on_all(&nodes, &brokers, &users[0], "q");
     let all = bodies(600, 100);
     let mut sent = 0;
     for round in 0..4 {
@@ -114,9 +117,7 @@ fn a_leader_that_is_cut_off_delivers_nothing_until_it_is_linked_again() {
     let (world, disks) = (World::new(), [SimDisk::new(), SimDisk::new(), SimDisk::new()]);
     let (nodes, brokers) = three(&world, &disks);
     let users = [0, 1, 2].map(|nth| user(&brokers[nth]));
-    until("all vote", || nodes[0].cluster.view().members.iter().filter(|it| it.is_voter).count() == 3);
-    declare_quorum(&brokers[0], &users[0], "q");
-    until("it is known", || brokers.iter().all(|broker| has(broker, "q")));
+    declare_on_all(&nodes, &brokers, &users[0], "q");
     let sent = bodies(3, 10);
     publish_all(&brokers[0], &users[0], "q", &sent);
     let first = consume(&brokers[0], &users[0], "q", 0);
@@ -161,9 +162,7 @@ fn consumers_that_are_brought_to_the_same_leader_again_keep_their_messages() {
     let (world, disks) = (World::new(), [SimDisk::new(), SimDisk::new(), SimDisk::new()]);
     let (nodes, brokers) = three(&world, &disks);
     let users = [0, 1, 2].map(|nth| user(&brokers[nth]));
-    until("all vote", || nodes[0].cluster.view().members.iter().filter(|it| it.is_voter).count() == 3);
-    declare_quorum(&brokers[0], &users[0], "q");
-    until("it is known", || brokers.iter().all(|broker| has(broker, "q")));
+    declare_on_all(&nodes, &brokers, &users[0], "q");
     publish_all(&brokers[0], &users[0], "q", &bodies(6, 10));
     let heard = [0, 1, 2].map(|nth| consume(&brokers[nth], &users[nth], "q", 2));
     until("each has two", || heard.iter().all(|heard| heard.delivered.lock().len() == 2));
